@@ -1,15 +1,15 @@
-"""Padding of constant weights, so that the columns of products and the channels of convolutions divide into vectors.
+"""Padding of constant weights where sizes are open, so that columns of products and channels divide into vectors.
 
-A product with 50,257 columns, as that of GPT-2 with its vocabulary, has no width that divides into vectors, so
-``ScheduleCPU`` computes it number by number. With columns of zeros it has 50,304, and a slice drops those of the
-product. The slice copies every output once, while the product adds up as many numbers for it as the weights have rows.
+Where all sizes are known, ``ScheduleCPU`` computes any columns in whole vectors, of which the last ones overlap. Where
+the number of rows is open, it computes a product with 50,257 columns, as that of GPT-2 with its vocabulary, number by
+number. With columns of zeros it has 50,304, and a slice drops those of the product. The slice copies every output once,
+while the product adds up as many numbers for it as the weights have rows.
 
 Imports only TVM and numpy, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,6 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 LEAST_COLUMNS = 64
 """Columns from which weights are padded. Below, the columns of zeros are a large share of the product."""
-
-LARGEST_OVERLAPPING_BYTES = 1 << 20
-"""Size of weights up to which vectors overlap instead. Rows of larger ones come from memory one by one, and packed
-weights as one stretch."""
 
 LEAST_LANES = 8
 """Columns that are a multiple of it are left as they are: half of the widest vectors fit."""
@@ -36,7 +32,7 @@ LARGEST_SHARE = 1 / 16
 
 
 def PadWeights() -> Any:  # noqa: N802
-    """Return a pass that pads the columns of constant weights, and the output channels of convolutions, with zeros."""
+    """Return a pass that pads columns and output channels of constant weights with zeros where results are open."""
 
     def pad(module: Any, _context: Any) -> Any:
         writer = _Writer(module)
@@ -60,7 +56,7 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         data, weights = call.args
         array = weights.value.numpy()
         count = array.shape[columns.of_weights]
-        if count < LEAST_COLUMNS or count % LEAST_LANES == 0 or _can_overlap(call, array, columns):
+        if count < LEAST_COLUMNS or count % LEAST_LANES == 0:
             return call
         zeros = [(0, 0)] * array.ndim
         is_small_share = -count % PADDED_COLUMNS <= LARGEST_SHARE * count
@@ -79,23 +75,16 @@ class _Columns:
     of_result: int
 
 
-def _can_overlap(call: Any, array: Any, columns: _Columns) -> bool:
-    """Return True if ``ScheduleCPU`` computes the columns in whole vectors of which the last one overlaps.
-
-    It does so for weights of limited size whose columns are neighbours, and for several rows of a known number.
-    """
-    *rows, _ = call.ty.shape.values if isinstance(call.ty.shape, relax.ShapeExpr) else (None,)
-    if call.op.name == "relax.matmul" and array.ndim > 2:  # weights for each product of a batch, which share no rows
-        rows = rows[-1:]
-    are_last = columns.of_weights == array.ndim - 1 and columns.of_result == call.ty.ndim - 1
-    are_known = all(isinstance(extent, tirx.IntImm) for extent in rows)
-    return are_last and are_known and array.nbytes <= LARGEST_OVERLAPPING_BYTES and math.prod(map(int, rows)) > 1
-
-
 def _columns(call: Any) -> _Columns | None:
-    """Return the columns of a product with constant weights, or the channels of a convolution; ``None`` for others."""
+    """Return the columns of a product with constant weights, or the channels of a convolution.
+
+    ``None`` for other calls, and for those of which all sizes are known.
+    """
     name = call.op.name if isinstance(call.op, tvm.ir.Op) else ""
     if name not in ("relax.matmul", "relax.nn.conv2d") or not isinstance(call.args[1], tvm.ir.GenericConst):
+        return None
+    sizes = call.ty.shape.values if isinstance(call.ty.shape, relax.ShapeExpr) else (None,)
+    if all(isinstance(size, tirx.IntImm) for size in sizes):
         return None
     if name == "relax.matmul":
         rank = len(call.args[1].ty.shape)

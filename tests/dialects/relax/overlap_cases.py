@@ -48,6 +48,7 @@ READERS = {
     "rows in reverse": "d[vi, vj] = c[T.int64({last}) - vi, vj] + T.float32(1)",
     "two rows": "d[vi, vj] = c[vi, vj] + c[T.int64({last}) - vi, vj]",
     "transposed": "d[vi, vj] = c[vj, vi] + T.float32(1)",
+    "columns in reverse": "d[vi, vj] = c[vi, T.int64({last}) - vj] + T.float32(1)",
 }
 """What reads the sums, by the place that it reads."""
 
@@ -70,9 +71,9 @@ def kernel(a: T.Buffer(({type}(32), {type}(37)), "float32"), d: T.Buffer(({type}
 SUM, LEAST, PRODUCT_OF_ROW = "c[vi] + a[vi, vk]", "T.min(c[vi], a[vi, vk])", "c[vi] * a[vi, vk]"
 
 
-def product(place: str, *, rows: int, columns: int) -> Any:
-    reader = READERS[place].format(last=rows - 1)
-    return module(PRODUCT.format(rows=rows, columns=columns, reader=reader), (rows, 16), (16, columns))
+def product(place: str, *, rows: int, columns: int, index: str = "int64") -> Any:
+    source = PRODUCT.format(rows=rows, columns=columns, reader=READERS[place].format(last=rows - 1))
+    return module(source.replace("int64", index), (rows, 16), (16, columns))
 
 
 def rows(combination: str, *, initial: str = "0", index: str = "int64") -> Any:
@@ -114,8 +115,9 @@ CASES = {
         f"{place}, {size[0]} by {size[1]}": product(place, rows=size[0], columns=size[1])
         for place in READERS
         for size in ((37, 37), (53, 48))
-        if place != "transposed" or size[0] == size[1]
+        if place not in ("transposed", "columns in reverse") or size[0] == size[1]
     },
+    "product with narrow indices": product("the same place", rows=37, columns=37, index="int32"),
     "sum of rows": rows(SUM),
     "sum of rows with narrow indices": rows(SUM, index="int32"),
     "least of rows": rows(LEAST, initial='"inf"'),

@@ -14,7 +14,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 from small_modules import network, run
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op, transform
 
 from passsearch.dialects.relax.lowering import target_options
@@ -23,26 +23,30 @@ from passsearch.dialects.relax.schedules import ScheduleCPU
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)
+N = "n"
+"""An open size."""
+
 CASES = {
-    "one row": ((1, 32), (32, 101), op.matmul),
-    "large": ((2, 1024), (1024, 1101), op.matmul),
-    "odd": ((2, 6, 32), (32, 101), op.matmul),
-    "batch": ((3, 6, 32), (3, 32, 70), op.matmul),
-    "in float64": ((1, 32), (32, 101), op.matmul),
-    "two dimensions": ((6, 32), (32, 67), op.matmul),
-    "whole vectors": ((6, 32), (32, 104), op.matmul),
-    "few columns": ((6, 32), (32, 33), op.matmul),
-    "one dimension": ((6, 67), (67,), op.matmul),
-    "convolution": ((1, 8, 9, 9), (67, 8, 3, 3), op.nn.conv2d),
+    "product": ((N, 32), (32, 101), op.matmul),
+    "batch": ((N, 6, 32), (32, 101), op.matmul),
+    "in float64": ((N, 32), (32, 101), op.matmul),
+    "known sizes": ((6, 32), (32, 101), op.matmul),
+    "whole vectors": ((N, 32), (32, 104), op.matmul),
+    "few columns": ((N, 32), (32, 33), op.matmul),
+    "one dimension": ((N, 67), (67,), op.matmul),
+    "convolution": ((N, 8, 9, 9), (67, 8, 3, 3), op.nn.conv2d),
     "convolution of channels last": (
-        (1, 9, 9, 8),
+        (N, 9, 9, 8),
         (3, 3, 8, 67),
         partial(op.nn.conv2d, data_layout="NHWC", kernel_layout="HWIO", strides=2, padding=1),
     ),
-    "convolution of whole vectors": ((1, 8, 9, 9), (72, 8, 3, 3), op.nn.conv2d),
-    "convolution of groups": ((1, 8, 9, 9), (66, 4, 3, 3), partial(op.nn.conv2d, groups=2)),
+    "convolution of whole vectors": ((N, 8, 9, 9), (72, 8, 3, 3), op.nn.conv2d),
+    "convolution of groups": ((N, 8, 9, 9), (66, 4, 3, 3), partial(op.nn.conv2d, groups=2)),
 }
 """Shapes of data and weights, and the operator."""
+
+SIZE = 3
+"""What an open size is in a run."""
 
 
 def scheduled(module: Any) -> Any:
@@ -52,12 +56,13 @@ def scheduled(module: Any) -> Any:
 
 
 def case(
-    data: tuple[int, ...], weights: tuple[int, ...], operator: Callable[[Any, Any], Any], *, dtype: str
+    data: tuple[Any, ...], weights: tuple[int, ...], operator: Callable[[Any, Any], Any], *, dtype: str
 ) -> dict[str, Any]:
     constant = relax.const(RANDOM.standard_normal(weights).astype(dtype), dtype)
-    module = network(data, lambda value: operator(value, constant), dtype)
+    shape = [tirx.Var(N, "int64") if size == N else size for size in data]
+    module = network(shape, lambda value: operator(value, constant), dtype)
     padded = PadWeights()(module)
-    value = RANDOM.standard_normal(data).astype(dtype)
+    value = RANDOM.standard_normal([SIZE if size == N else size for size in data]).astype(dtype)
     expected, result = (run(scheduled(each), value, TARGET) for each in (module, padded))
     return {
         "changed": not tvm_ffi.structural_equal(module, padded),

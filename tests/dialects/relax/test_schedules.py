@@ -14,14 +14,11 @@ WITHOUT_VECTORS = {
 WHOLE_ON_AVX = {"product of vectors and a half", "conv of vectors and a half"}
 """Functions whose columns vectors of four elements divide, and vectors of eight do not."""
 
-NOT_PACKED = {
-    "x86-64-v3": {"product of odd sizes", "product in int8", *WHOLE_ON_AVX},
-    "x86-64": {"product of odd sizes", "conv of odd channels"},
-}
-"""Functions whose vectors are along an axis that no constant has, or of which the last one overlaps, by processor."""
+NOT_PACKED = {"product of odd sizes"}
+"""Functions whose vectors are along an axis that no constant has."""
 
 OVERLAPPING = {
-    *("conv of odd channels", "conv of a prime width", "conv of channels last, of a prime width"),
+    *("conv of a prime width", "conv of channels last, of a prime width"),
     *("product of odd sizes", "product of a prime number of rows", "batched product of prime sizes"),
     *("parts of odd sizes", "channels last, of prime sizes", "channels first, of prime sizes"),
 }
@@ -39,7 +36,7 @@ def test_scheduled_functions_compute_the_same(cases: Any) -> None:
     for case in results:
         name, _, processor = case["case"].removesuffix(", large tiles").partition(" on ")
         has_vectors = name not in WITHOUT_VECTORS[processor]
-        is_packed = name.startswith(("conv", "product")) and has_vectors and name not in NOT_PACKED[processor]
+        is_packed = name.startswith(("conv", "product")) and has_vectors and name not in NOT_PACKED
         assert case["scheduled"] and case["same"], case
         assert (case["lanes"] > 1, case["packed"]) == (has_vectors, is_packed), case
         assert case["overlaps"] or name not in OVERLAPPING, case

@@ -14,6 +14,8 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer, detect_linear_equation
 
+from .sizes import part_count
+
 BYTE = 8
 """Bits of a byte."""
 
@@ -22,24 +24,41 @@ BYTE = 8
 class Packing:
     """A layout: one dimension of an array is split; the outer part becomes the first dimension, the inner the last.
 
+    Where the size is no multiple of the inner part's, the last inner part repeats elements of the one before.
+
     Attributes:
         dimension: The dimension to split.
-        lanes: Size of its inner part.
+        size: Its size.
+        width: Size of its inner part, at most ``size``.
     """
 
     dimension: int
-    lanes: int
+    size: int
+    width: int
+
+    @property
+    def count(self) -> int:
+        """Number of inner parts."""
+        return part_count(self.size, self.width)
+
+    @property
+    def repeats(self) -> bool:
+        """True if the last inner part repeats elements."""
+        return self.size % self.width > 0
 
     def index(self, *indices: Any) -> list[Any]:
-        """Return the new indices of an element."""
+        """Return the new indices of an element, of one that is not in the last inner part if that repeats elements."""
         split = indices[self.dimension]
         others = [index for place, index in enumerate(indices) if place != self.dimension]
-        return [split // self.lanes, *others, split % self.lanes]
+        return [split // self.width, *others, split % self.width]
 
     def array(self, array: Any) -> Any:
         """Return the array in this layout."""
         moved = np.moveaxis(array, self.dimension, 0)
-        parts = moved.reshape(-1, self.lanes, *moved.shape[1:])
+        if self.repeats:
+            begins = np.minimum(np.arange(self.count) * self.width, self.size - self.width)
+            moved = moved[(begins[:, None] + np.arange(self.width)).ravel()]
+        parts = moved.reshape(-1, self.width, *moved.shape[1:])
         return np.ascontiguousarray(np.moveaxis(parts, 1, -1))
 
 

@@ -50,7 +50,7 @@ class Groups:
             (members,) = sizes
             dimension = weights.dimension(axis)
             if dimension is not None and members >= MIN_LANES and axis.dom % members == 0 and axis.dom > members:
-                return cls(place, members, weights, Packing(dimension, members))
+                return cls(place, members, weights, Packing(dimension, axis.dom, members))
         return None
 
     def split(self, schedule: Any, block: Any) -> Any:

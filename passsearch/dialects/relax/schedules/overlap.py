@@ -17,7 +17,7 @@ from tvm.ir import Range
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 
-from .accesses import mentions, substitute
+from .accesses import Packing, mentions, substitute
 from .sizes import part_count
 
 INDEX = "int64"
@@ -88,6 +88,59 @@ def _replace_test(test: Any, values: list[Any], tile_loops: Mapping[Any, int], a
     latest_begin = tirx.IntImm(INDEX, int(test.b) - int(size))
     values[place] = tirx.min(analyzer.simplify(begin), latest_begin) + analyzer.simplify(index - begin)
     return True
+
+
+def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
+    """Return a function that reads packed weights in which the last inner part repeats columns.
+
+    Args:
+        function: A function after ``overlap_tiles``.
+        weights: Its parameter that is packed.
+        packing: The layout, whose inner parts are as wide as a tile.
+    """
+    analyzer = Analyzer()
+    latest_begin = packing.size - packing.width
+
+    def changed(realize: Any) -> Any:
+        block, values = realize.block, list(realize.iter_values)
+        region = next((each.region for each in block.reads if each.source.same_as(weights)), None)
+        if region is None:
+            return realize
+        first, *others, _ = [bounds.min for bounds in region]
+        place = next(place for place, axis in enumerate(block.iter_vars) if mentions(first, axis.var))
+        value, axes = values[place], list(block.iter_vars)
+        if _begins_tile(value, packing, analyzer):
+            # A tile reads an inner part of its own, in whole vectors.
+            tile, column = _new_axis("tile", packing.count), _new_axis("column", packing.width)
+            axes, values = [*axes, tile, column], [*values, analyzer.simplify(value.a.a // packing.width), value.b]
+            own = [tile.var, *others, column.var]
+        else:
+            own = [first, *others, axes[place].var - tirx.min(first * packing.width, tirx.IntImm(INDEX, latest_begin))]
+
+        def read(load: Any) -> Any:
+            return tirx.BufferLoad(weights, own) if load.source.same_as(weights) else load
+
+        own_region = tirx.BufferRegion(weights, [Range.from_min_extent(index, 1) for index in own])
+        reads = [own_region if each.source.same_as(weights) else each for each in block.reads]
+        body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, read))
+        new = SBlock(axes, reads, block.writes, block.name_hint, body, block.init, annotations=block.annotations)
+        return SBlockRealize(values, realize.predicate, new)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (SBlockRealize, changed)))
+
+
+def _begins_tile(index: Any, packing: Packing, analyzer: Any) -> bool:
+    """Return True if an index is the place in a tile behind its begin, which is earlier for the last tile only."""
+    if not isinstance(index, tirx.Add) or not isinstance(index.a, tirx.Min) or not isinstance(index.a.b, tirx.IntImm):
+        return False
+    is_last = int(index.a.b) == packing.size - packing.width
+    return is_last and analyzer.can_prove_equal(index.a.a % packing.width, tirx.IntImm(INDEX, 0))
+
+
+def _new_axis(name: str, size: int) -> Any:
+    """Return a new axis of a block."""
+    bounds = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, size))
+    return tirx.IterVar(bounds, tirx.Var(name, INDEX), tirx.IterVar.DataPar)
 
 
 def widen_reductions(function: Any, *, lanes: int, names: Collection[str]) -> Any:

@@ -64,6 +64,7 @@ class Prefetch:
         vectors: Vectors of weights that a tile reads in one step.
         steps: Steps between two prefetches.
         line: Vectors in a line of the cache.
+        lanes: Elements of a vector.
     """
 
     place: int
@@ -71,12 +72,14 @@ class Prefetch:
     vectors: int
     steps: int
     line: int
+    lanes: int
 
     @classmethod
     def of(cls, tiling: Tiling, *, place: int, steps: int) -> Prefetch:
         """Return how a product in these tiles prefetches."""
         line = max(1, LINE_BYTES // (tiling.lanes * tiling.element_bytes))
-        return cls(place=place, uses=tiling.uses, vectors=tiling.vectors, steps=steps, line=line)
+        vectors, lanes = tiling.vectors, tiling.lanes
+        return cls(place=place, uses=tiling.uses, vectors=vectors, steps=steps, line=line, lanes=lanes)
 
     @property
     def number(self) -> int:
@@ -123,9 +126,10 @@ class Prefetch:
 
         Addresses behind the end of the weights are no error: the processor ignores what it cannot load.
         """
-        *outer, vector, lane = first.indices
+        *outer, column = first.indices
         each = tirx.Var("line", "int64")
-        address = tirx.address_of(tirx.BufferLoad(first.source, [*outer, vector + ahead + each * self.line, lane]))
+        column = column + (ahead + each * self.line) * self.lanes
+        address = tirx.address_of(tirx.BufferLoad(first.source, [*outer, column]))
         arguments = (tirx.const(value, "int32") for value in (READ, SECOND_CACHE, DATA))
         prefetch = tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *arguments))
         begin, end = tirx.IntImm("int64", 0), tirx.IntImm("int64", self.number)

@@ -15,7 +15,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
-from .overlap import overlap_tiles
+from .overlap import overlap_tiles, read_repeated_columns
 from .parts import Parts
 from .prefetch import Prefetch, most_vectors, prefetch_steps
 from .reductions import schedule_reduction
@@ -35,6 +35,11 @@ out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, f
 MOST_READS = 64
 """Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
 writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
+
+
+LARGEST_SHARED_BYTES = 1 << 20
+"""Size up to which all threads read all weights whose columns overlap, for rows of their own. The other way round two
+threads would write lines of the cache that they share, where one's last columns are the other's first."""
 
 
 class Scheduler:
@@ -61,6 +66,9 @@ class Scheduler:
             function = parts.insert(function, self._schedule.get(loop))
         if self._can_overlap:
             function = overlap_tiles(function, left_out=self._left_out)
+        for place, packing in self.packings.items():
+            if packing.repeats:
+                function = read_repeated_columns(function, function.params[place], packing)
         if self._prefetch:
             tile, *summing = self._prefetch_loops
             return self._prefetch.insert(function, tile, summing)
@@ -241,7 +249,8 @@ class Scheduler:
             self.packings[place] = packing
             if steps:
                 self._prefetch = Prefetch.of(tiling, place=place, steps=steps)
-            self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
+            read = ("read", tiling.operand.place)
+            self._schedule.transform_layout(block.block_rv, read, packing.index, assume_injective_transform=True)
         reader = reader_of(self._schedule, block)
         self._move_axis_last(block, tiling.vector)
         self._compute_tiles(block, tiling, reader=reader)
@@ -258,9 +267,10 @@ class Scheduler:
             return prefetch_steps(tiling, settings.prefetch, by_default=self._registers.gains_by_prefetch)
 
         narrow = choose(settings=replace(settings, vectors=1))
-        if narrow and steps_of(narrow) and settings.vectors is None:
+        stretch = steps_of(narrow) if narrow else 0
+        if narrow and stretch and settings.vectors is None:
             settings = replace(settings, vectors=most_vectors(narrow, settings.prefetch))
-        tiling = choose(settings=settings)
+        tiling = choose(settings=settings, stretch=stretch)
         return tiling, steps_of(tiling)
 
     def _keeps_weights(self, tiling: Tiling) -> bool:
@@ -337,6 +347,8 @@ class Scheduler:
         """Return the loops over tiles, outermost first; ``stripe`` is the one along rows, if there is one."""
         stripes = [] if stripe is None else [stripe]
         others = [loop for loop in loops if loop is not blocks]
+        if tiling.packing and tiling.packing.repeats and tiling.operand.bytes <= LARGEST_SHARED_BYTES:
+            return [*others, *stripes, blocks]
         if self._keeps_weights(tiling):
             return [blocks, *others, *stripes]
         if self._settings.keep_weights is False and tiling.is_product:

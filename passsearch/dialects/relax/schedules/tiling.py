@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import LONG_HALF, MIN_CHUNKS, dividing_lanes, part_count, vector_lanes
+from .sizes import MIN_CHUNKS, dividing_lanes, part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
@@ -32,8 +32,8 @@ OVERLAP_COST = 1.05
 COPIES_OF_SUMS = 16
 """Time to store sums in allocated memory and load them, as a multiple of that of one step."""
 
-LARGEST_UNPACKED_BYTES = 4 << 20
-"""Size up to which constant weights are not packed if their vectors overlap. Rows of larger ones are too far apart."""
+LEAST_OVERLAPPING_VECTORS = 8
+"""Vectors from which those of a single row overlap. With fewer, a large part of them is computed twice."""
 
 WAYS, WAY_BYTES = 8, 4096
 """The nearest cache of most processors holds eight lines of those whose addresses differ by multiples of 4 KiB.
@@ -100,8 +100,19 @@ class Tiling:
         registers: Registers,
         settings: Settings,
         constants: list[Access],
+        stretch: int = 0,
     ) -> Tiling | None:
-        """Return the best tiling; ``None`` if no axis of the output is fit for vectors."""
+        """Return the best tiling; ``None`` if no axis of the output is fit for vectors.
+
+        Args:
+            block: A sum of products.
+            reads: Its two operands.
+            lanes: Elements of a register.
+            registers: The processor's registers.
+            settings: Upper limits.
+            constants: Those operands that are constant.
+            stretch: Steps of the sum between two prefetches; 0 if there are none.
+        """
         axis = _vector_axis(block, reads, lanes=lanes, constants=constants)
         if axis is None:
             return None
@@ -117,12 +128,16 @@ class Tiling:
             lanes=lanes,
             registers=registers,
             settings=settings,
-            steps=math.prod(summing),
+            steps=stretch or math.prod(summing),
             vector_bytes=lanes * element_bits(operand.buffer.dtype) // BYTE,
             cached_rows=_cached_rows(row, data) if data is not None else 1,
+            is_packed=axis.is_packed,
             others=math.prod(each.dom for each in block.iters if each.kind == "S") // (row_count * vector.dom),
         )
-        dimension = operand.dimension(vector)
+        packing, dimension = None, operand.dimension(vector)
+        if axis.is_packed and dimension is not None:
+            width = lanes * vectors
+            packing = Packing(dimension, vector.dom, width if vector.dom % width else lanes)
         return cls(
             vector=vector,
             operand=operand,
@@ -130,7 +145,7 @@ class Tiling:
             lanes=lanes,
             vectors=vectors,
             rows=rows,
-            packing=Packing(dimension, lanes) if axis.is_packed and dimension is not None else None,
+            packing=packing,
             keep_weights=all(operand.size >= access.size for access in reads),
             is_product=len(other) == 1,
             uses=math.prod(block.dom()) // (operand.size * row_count) * part_count(row_count, rows),
@@ -177,26 +192,16 @@ def _vector_axis(block: Any, reads: list[Access], *, lanes: int, constants: list
         (operand,) = readers[id(axis)]
         divisor = dividing_lanes(axis.dom, lanes)
         is_constant = operand.place in constant_places and operand.dimension(axis) is not None
-        # Vectors that overlap cannot be packed, and they must be along the last axis of what is stored.
-        may_overlap = axis is spatial[-1]
         has_rows = any(each.dom > 1 for each in single if each is not axis)
-        if is_constant and may_overlap and has_rows and _is_better_whole(axis, operand, lanes=lanes):
-            return _VectorAxis(axis, operand, lanes, is_packed=False, single=single)
+        if is_constant and axis.dom >= lanes * (1 if has_rows else LEAST_OVERLAPPING_VECTORS):
+            return _VectorAxis(axis, operand, lanes, is_packed=True, single=single)
         is_packed = is_constant and divisor >= MIN_LANES
-        whole = vector_lanes(axis.dom, lanes) if may_overlap and not is_packed else divisor
+        # Vectors that are not packed must be along the last axis of what is stored to overlap.
+        whole = vector_lanes(axis.dom, lanes) if axis is spatial[-1] and not is_packed else divisor
         return _VectorAxis(axis, operand, whole, is_packed, single)
 
     best = max(map(as_vector, single), key=lambda each: (each.fitness, each.lanes), default=None)
     return best if best is not None and best.fitness else None
-
-
-def _is_better_whole(axis: Any, operand: Access, *, lanes: int) -> bool:
-    """Return True if whole vectors of constants that overlap are faster than packed vectors that divide the axis."""
-    divisor = dividing_lanes(axis.dom, lanes)
-    if not divisor < lanes <= axis.dom or not operand.is_contiguous(axis) or operand.bytes > LARGEST_UNPACKED_BYTES:
-        return False
-    # Half of a long register is loaded at once, and other parts of a register in several pieces.
-    return (divisor, lanes) != (LONG_HALF, 2 * LONG_HALF)
 
 
 def _cached_rows(row: Any, data: Access) -> int:
@@ -216,6 +221,7 @@ def _tile_size(
     vector_bytes: int,
     cached_rows: int,
     others: int,
+    is_packed: bool,
 ) -> tuple[int, int]:
     """Return the rows of a tile and the vectors in each row.
 
@@ -225,16 +231,18 @@ def _tile_size(
         lanes: Elements of a vector.
         registers: The processor's registers.
         settings: Upper limits.
-        steps: Number of products in a sum.
+        steps: Number of products of a sum that are added up in registers.
         vector_bytes: Size of a vector.
         cached_rows: Number of rows from which data are evicted from the nearest cache before they are used again.
         others: Number of parts that the output's other axes make, which have the same tiles.
+        is_packed: True if the vectors are packed, so that tiles of any width can overlap.
     """
     assert settings.rows is not None
     most = min(settings.rows, settings.vectors or settings.rows)
     heights = range(1, min(row_count, settings.rows) + 1)
     vector_count, rest = divmod(columns, lanes)
-    widths = [width for width in range(1, min(vector_count, most) + 1) if rest or vector_count % width == 0]
+    can_overlap = is_packed or rest > 0
+    widths = [width for width in range(1, min(vector_count, most) + 1) if can_overlap or vector_count % width == 0]
     sizes = [
         (height, width)
         for height, width in itertools.product(heights, widths)
