@@ -1,4 +1,4 @@
-"""What scripts share that time one function under several schedules, in a process of the toolchain's interpreter."""
+"""What scripts share that time one function by several schedules or versions, in processes of the toolchain."""
 
 import argparse
 import json
@@ -71,24 +71,50 @@ def main(
     threads: int,
 ) -> None:
     """Run the script again by the toolchain's interpreter, write what ``measure`` returns, and print the table."""
-    if answer_file := os.environ.get(ANSWER):
-        Path(answer_file).write_text(json.dumps(measure()))
+    if os.environ.get(ANSWER):
+        answer(measure)
         return
-    from passsearch.measure import probe
-    from passsearch.toolchain import get_toolchain, host_target
-
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--out", type=Path, default=results)
     parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
     options = parser.parse_args()
     if not options.table:
-        toolchain = get_toolchain("relax")
-        target = host_target(toolchain)
-        with TemporaryDirectory() as folder:
-            answer = Path(folder) / "answer.json"
-            own = {"PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": str(threads), TARGET: target, ANSWER: str(answer)}
-            subprocess.run([str(toolchain.python), script], env={**os.environ, **own}, stdout=sys.stderr, check=True)
-            seconds = json.loads(answer.read_text())
-        document = {"date": date.today().isoformat(), "device": dict(probe("cpu").device), "target": target}
-        options.out.write_text(json.dumps({**document, "threads": threads, "seconds": seconds}, indent=1) + "\n")
-    print(table(json.loads(options.out.read_text())))
+        seconds = run_by_toolchain(script, ROOT, threads=threads)
+        write(options.out, {"threads": threads, "seconds": seconds})
+    print(table(read(options.out)))
+
+
+def answer(measure: Callable[[], Mapping[str, Any]]) -> None:
+    """Write what ``measure`` returns to the file that the variable ``ANSWER`` names."""
+    Path(os.environ[ANSWER]).write_text(json.dumps(measure()))
+
+
+def run_by_toolchain(script: str, tree: Path, *, threads: int) -> Any:
+    """Run a script by the toolchain's interpreter, with the passsearch of a checkout, and return its answer."""
+    from passsearch.toolchain import get_toolchain
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "answer.json"
+        own = {"PYTHONPATH": str(tree), "TVM_NUM_THREADS": str(threads), TARGET: _target(), ANSWER: str(file)}
+        python = str(get_toolchain("relax").python)
+        subprocess.run([python, script], env={**os.environ, **own}, stdout=sys.stderr, check=True)
+        return json.loads(file.read_text())
+
+
+def _target() -> str:
+    from passsearch.toolchain import get_toolchain, host_target
+
+    return host_target(get_toolchain("relax"))
+
+
+def write(file: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON document with the date, this machine and TVM's target."""
+    from passsearch.measure import probe
+
+    machine = {"date": date.today().isoformat(), "device": dict(probe("cpu").device), "target": _target()}
+    file.write_text(json.dumps({**machine, **document}, indent=1) + "\n")
+
+
+def read(file: Path) -> Any:
+    """Return a JSON document."""
+    return json.loads(file.read_text())

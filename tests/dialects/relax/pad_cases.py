@@ -29,6 +29,7 @@ N = "n"
 CASES = {
     "product": ((N, 32), (32, 101), op.matmul),
     "batch": ((N, 6, 32), (32, 101), op.matmul),
+    "weights for each batch": ((3, N, 32), (3, 32, 101), op.matmul),
     "in float64": ((N, 32), (32, 101), op.matmul),
     "known sizes": ((6, 32), (32, 101), op.matmul),
     "whole vectors": ((N, 32), (32, 104), op.matmul),

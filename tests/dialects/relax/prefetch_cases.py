@@ -42,6 +42,7 @@ CASES = {
     "many rows": product(128, 512, 512),
     "a prime number of rows": product(37, 512, 512),
     "more tiles than are worth it": product(600, 384, 704),
+    "columns that tiles repeat": product(16, 512, 1000),
     "one row": product(1, 512, 512),
     "weights for each batch": product(16, 16, 128, 128),
     "weights for each batch, many rows": product(64, 16, 128, 128),

@@ -107,6 +107,7 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "groups of two channels": convolution(16, 3, 8, outputs=32, groups=16, padding=1),
     "product": product(12, 64, 48),
     "product of vectors and a half": product(12, 20, 44),
+    "product of 43 vectors": product(12, 64, 344),
     "conv of vectors and a half": last_channels((1, 9, 7, 16), 3, outputs=20, padding=1),
     "product with a vector": product(1, 128, 100),
     "product of odd sizes": product(7, 33, 13, transposed=True),

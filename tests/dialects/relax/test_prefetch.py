@@ -2,7 +2,10 @@
 
 from typing import Any
 
-BY_DEFAULT = {"few rows", "many rows", "a prime number of rows", "weights for each batch", "convolution"}
+BY_DEFAULT = {
+    *("few rows", "many rows", "a prime number of rows", "columns that tiles repeat"),
+    *("weights for each batch", "convolution"),
+}
 """Cases that prefetch on processors with AVX-512 without being asked to."""
 
 NEVER = {"few steps", "small weights"}

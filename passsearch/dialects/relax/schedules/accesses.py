@@ -47,7 +47,10 @@ class Packing:
         return self.size % self.width > 0
 
     def index(self, *indices: Any) -> list[Any]:
-        """Return the new indices of an element, of one that is not in the last inner part if that repeats elements."""
+        """Return the new indices of an element.
+
+        In a last inner part that repeats elements they are too small; ``read_repeated_columns`` corrects them.
+        """
         split = indices[self.dimension]
         others = [index for place, index in enumerate(indices) if place != self.dimension]
         return [split // self.width, *others, split % self.width]

@@ -17,7 +17,7 @@ from tvm.ir import Range
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 
-from .accesses import Packing, mentions, substitute
+from .accesses import Packing, count_reads, mentions, substitute
 from .sizes import part_count
 
 INDEX = "int64"
@@ -94,43 +94,57 @@ def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
     """Return a function that reads packed weights in which the last inner part repeats columns.
 
     Args:
-        function: A function after ``overlap_tiles``.
+        function: A function after ``overlap_tiles``, with the indices of ``packing.index``.
         weights: Its parameter that is packed.
         packing: The layout, whose inner parts are as wide as a tile.
     """
     analyzer = Analyzer()
     latest_begin = packing.size - packing.width
 
+    def in_last_part(read: Any) -> Any:
+        if not read.source.same_as(weights):
+            return read
+        part, *others, column = read.indices
+        later = tirx.max(part * packing.width - tirx.IntImm(INDEX, latest_begin), tirx.IntImm(INDEX, 0))
+        return tirx.BufferLoad(weights, [part, *others, column + later])
+
     def changed(realize: Any) -> Any:
-        block, values = realize.block, list(realize.iter_values)
+        block, axes, values = realize.block, list(realize.block.iter_vars), list(realize.iter_values)
         region = next((each.region for each in block.reads if each.source.same_as(weights)), None)
-        if region is None:
+        if region is None or isinstance(block.body, SBlockRealize):
             return realize
-        first, *others, _ = [bounds.min for bounds in region]
-        place = next(place for place, axis in enumerate(block.iter_vars) if mentions(first, axis.var))
-        value, axes = values[place], list(block.iter_vars)
-        if _begins_tile(value, packing, analyzer):
-            # A tile reads an inner part of its own, in whole vectors.
-            tile, column = _new_axis("tile", packing.count), _new_axis("column", packing.width)
-            axes, values = [*axes, tile, column], [*values, analyzer.simplify(value.a.a // packing.width), value.b]
-            own = [tile.var, *others, column.var]
+        first, *others, _ = region
+        place = next((place for place, axis in enumerate(axes) if _is_part_of(axis.var, first.min)), None)
+        if place is None or count_reads(block.body, weights) > 1 or not _is_in_tile(values[place], packing, analyzer):
+            body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, in_last_part))
+            last = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, packing.width))
         else:
-            own = [first, *others, axes[place].var - tirx.min(first * packing.width, tirx.IntImm(INDEX, latest_begin))]
+            tile, column = _new_axis("tile", packing.count), _new_axis("column", packing.width)
+            begin, offset = values[place].a.a, values[place].b
+            axes, values = [*axes, tile, column], [*values, analyzer.simplify(begin // packing.width), offset]
 
-        def read(load: Any) -> Any:
-            return tirx.BufferLoad(weights, own) if load.source.same_as(weights) else load
+            def in_own_part(read: Any) -> Any:
+                if not read.source.same_as(weights):
+                    return read
+                return tirx.BufferLoad(weights, [tile.var, *read.indices[1:-1], column.var])
 
-        own_region = tirx.BufferRegion(weights, [Range.from_min_extent(index, 1) for index in own])
-        reads = [own_region if each.source.same_as(weights) else each for each in block.reads]
-        body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, read))
+            body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, in_own_part))
+            first, last = (Range.from_min_extent(axis.var, 1) for axis in (tile, column))
+        own = tirx.BufferRegion(weights, [first, *others, last])
+        reads = [own if each.source.same_as(weights) else each for each in block.reads]
         new = SBlock(axes, reads, block.writes, block.name_hint, body, block.init, annotations=block.annotations)
         return SBlockRealize(values, realize.predicate, new)
 
     return function.with_body(tvm_ffi.structural_map(function.body, (SBlockRealize, changed)))
 
 
-def _begins_tile(index: Any, packing: Packing, analyzer: Any) -> bool:
-    """Return True if an index is the place in a tile behind its begin, which is earlier for the last tile only."""
+def _is_part_of(variable: Any, index: Any) -> bool:
+    """Return True if an index is a variable divided by a number."""
+    return isinstance(index, tirx.FloorDiv) and index.a.same_as(variable)
+
+
+def _is_in_tile(index: Any, packing: Packing, analyzer: Any) -> bool:
+    """Return True if an index is the begin of a tile, which is earlier for the last tile only, and a place in it."""
     if not isinstance(index, tirx.Add) or not isinstance(index.a, tirx.Min) or not isinstance(index.a.b, tirx.IntImm):
         return False
     is_last = int(index.a.b) == packing.size - packing.width

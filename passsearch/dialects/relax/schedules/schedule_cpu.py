@@ -39,7 +39,7 @@ def ScheduleCPU(  # noqa: N802
             prefetches by default.
         keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache, or,
             if false, all sums of one line of data before the next line; for a product of matrices, of one tile's rows.
-            ``None`` to keep weights where they are larger than the data.
+            ``None`` to keep weights that are larger than the data, but none below 1 MiB whose tiles overlap.
         prefetch: Most steps of a sum between two prefetches of the next weights, for products that keep weights of
             1 MiB or more; 0 for no prefetches. ``None`` to decide by the number of tiles that use the same weights.
         pack: Change the layout of weights, so that the values of one vector are contiguous.

@@ -17,7 +17,7 @@ from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns
 from .parts import Parts
-from .prefetch import Prefetch, most_vectors, prefetch_steps
+from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
 from .reductions import schedule_reduction
 from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_divisor, vector_lanes
@@ -35,11 +35,6 @@ out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, f
 MOST_READS = 64
 """Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
 writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
-
-
-LARGEST_SHARED_BYTES = 1 << 20
-"""Size up to which all threads read all weights whose columns overlap, for rows of their own. The other way round two
-threads would write lines of the cache that they share, where one's last columns are the other's first."""
 
 
 class Scheduler:
@@ -249,7 +244,7 @@ class Scheduler:
             self.packings[place] = packing
             if steps:
                 self._prefetch = Prefetch.of(tiling, place=place, steps=steps)
-            read = ("read", tiling.operand.place)
+            read = ("read", tiling.operand.place)  # of constants, which have no elements beyond their size to assume
             self._schedule.transform_layout(block.block_rv, read, packing.index, assume_injective_transform=True)
         reader = reader_of(self._schedule, block)
         self._move_axis_last(block, tiling.vector)
@@ -267,10 +262,10 @@ class Scheduler:
             return prefetch_steps(tiling, settings.prefetch, by_default=self._registers.gains_by_prefetch)
 
         narrow = choose(settings=replace(settings, vectors=1))
-        stretch = steps_of(narrow) if narrow else 0
-        if narrow and stretch and settings.vectors is None:
+        steps = steps_of(narrow)
+        if narrow and steps and settings.vectors is None:
             settings = replace(settings, vectors=most_vectors(narrow, settings.prefetch))
-        tiling = choose(settings=settings, stretch=stretch)
+        tiling = choose(settings=settings, prefetch_steps=steps)
         return tiling, steps_of(tiling)
 
     def _keeps_weights(self, tiling: Tiling) -> bool:
@@ -347,7 +342,9 @@ class Scheduler:
         """Return the loops over tiles, outermost first; ``stripe`` is the one along rows, if there is one."""
         stripes = [] if stripe is None else [stripe]
         others = [loop for loop in loops if loop is not blocks]
-        if tiling.packing and tiling.packing.repeats and tiling.operand.bytes <= LARGEST_SHARED_BYTES:
+        overlaps = tiling.packing is not None and tiling.packing.repeats
+        if overlaps and self._settings.keep_weights is None and tiling.operand.bytes < LEAST_BYTES:
+            # Threads that shared the columns would write the same lines of the cache where tiles overlap.
             return [*others, *stripes, blocks]
         if self._keeps_weights(tiling):
             return [blocks, *others, *stripes]

@@ -29,11 +29,12 @@ Source: ``kMaxStackAlloca`` in ``tvm/runtime/device_api.h``.
 OVERLAP_COST = 1.05
 """Time of tiles that overlap, as a multiple of that of others: the model cannot tell a smaller gain."""
 
-COPIES_OF_SUMS = 16
-"""Time to store sums in allocated memory and load them, as a multiple of that of one step."""
+COPIES_OF_SUMS, COPIES_IN_CACHE = 16, 0.5
+"""Time to store sums in allocated memory and load them, as a multiple of that of one step: once for every sum, and at
+every prefetch, when they are in the nearest cache."""
 
 LEAST_OVERLAPPING_VECTORS = 8
-"""Vectors from which those of a single row overlap. With fewer, a large part of them is computed twice."""
+"""Least vectors of a single row of which the last one may overlap. With fewer, a large part is computed twice."""
 
 WAYS, WAY_BYTES = 8, 4096
 """The nearest cache of most processors holds eight lines of those whose addresses differ by multiples of 4 KiB.
@@ -100,7 +101,7 @@ class Tiling:
         registers: Registers,
         settings: Settings,
         constants: list[Access],
-        stretch: int = 0,
+        prefetch_steps: int = 0,
     ) -> Tiling | None:
         """Return the best tiling; ``None`` if no axis of the output is fit for vectors.
 
@@ -111,12 +112,13 @@ class Tiling:
             registers: The processor's registers.
             settings: Upper limits.
             constants: Those operands that are constant.
-            stretch: Steps of the sum between two prefetches; 0 if there are none.
+            prefetch_steps: Steps of the sum between two prefetches; 0 if there are none.
         """
         axis = _vector_axis(block, reads, lanes=lanes, constants=constants)
         if axis is None:
             return None
         vector, operand, lanes = axis.vector, axis.operand, axis.lanes
+        spatial = [each for each in block.iters if each.kind == "S"]
         other = [each for each in axis.single if not operand.has(each) and each.dom > 1]
         row = other[-1] if other else None
         data = next((access for access in reads if row is not None and access.has(row)), None)
@@ -128,11 +130,12 @@ class Tiling:
             lanes=lanes,
             registers=registers,
             settings=settings,
-            steps=stretch or math.prod(summing),
+            steps=math.prod(summing),
+            prefetch_steps=prefetch_steps or math.inf,
             vector_bytes=lanes * element_bits(operand.buffer.dtype) // BYTE,
             cached_rows=_cached_rows(row, data) if data is not None else 1,
-            is_packed=axis.is_packed,
-            others=math.prod(each.dom for each in block.iters if each.kind == "S") // (row_count * vector.dom),
+            can_overlap=axis.is_packed and vector is spatial[-1],
+            others=math.prod(each.dom for each in spatial) // (row_count * vector.dom),
         )
         packing, dimension = None, operand.dimension(vector)
         if axis.is_packed and dimension is not None:
@@ -200,7 +203,10 @@ def _vector_axis(block: Any, reads: list[Access], *, lanes: int, constants: list
         whole = vector_lanes(axis.dom, lanes) if axis is spatial[-1] and not is_packed else divisor
         return _VectorAxis(axis, operand, whole, is_packed, single)
 
-    best = max(map(as_vector, single), key=lambda each: (each.fitness, each.lanes), default=None)
+    def fit(axis: _VectorAxis) -> tuple[int, int, bool]:
+        return axis.fitness, axis.lanes, axis.vector.dom % max(axis.lanes, 1) == 0
+
+    best = max(map(as_vector, single), key=fit, default=None)
     return best if best is not None and best.fitness else None
 
 
@@ -218,10 +224,11 @@ def _tile_size(
     registers: Registers,
     settings: Settings,
     steps: int,
+    prefetch_steps: float,
     vector_bytes: int,
     cached_rows: int,
     others: int,
-    is_packed: bool,
+    can_overlap: bool,
 ) -> tuple[int, int]:
     """Return the rows of a tile and the vectors in each row.
 
@@ -231,18 +238,19 @@ def _tile_size(
         lanes: Elements of a vector.
         registers: The processor's registers.
         settings: Upper limits.
-        steps: Number of products of a sum that are added up in registers.
+        steps: Number of products in a sum.
+        prefetch_steps: Number of those between two prefetches.
         vector_bytes: Size of a vector.
         cached_rows: Number of rows from which data are evicted from the nearest cache before they are used again.
         others: Number of parts that the output's other axes make, which have the same tiles.
-        is_packed: True if the vectors are packed, so that tiles of any width can overlap.
+        can_overlap: True if tiles can overlap where whole vectors divide the columns as well.
     """
     assert settings.rows is not None
     most = min(settings.rows, settings.vectors or settings.rows)
     heights = range(1, min(row_count, settings.rows) + 1)
     vector_count, rest = divmod(columns, lanes)
-    can_overlap = is_packed or rest > 0
-    widths = [width for width in range(1, min(vector_count, most) + 1) if can_overlap or vector_count % width == 0]
+    any_width = can_overlap or rest > 0
+    widths = [width for width in range(1, min(vector_count, most) + 1) if any_width or vector_count % width == 0]
     sizes = [
         (height, width)
         for height, width in itertools.product(heights, widths)
@@ -262,8 +270,9 @@ def _tile_size(
         loads = (registers.load_of_data * height + LOAD_OF_WEIGHTS * width) / sums
         if width == 1:
             loads += registers.own_load
-        # Large tiles are in allocated memory before and after the loop over the steps.
-        copies = COPIES_OF_SUMS / steps if sums * vector_bytes >= MAX_STACK_BYTES else 0
+        # Large tiles are in allocated memory before and after the loop over the steps, and around a prefetch.
+        is_large = sums * vector_bytes >= MAX_STACK_BYTES
+        copies = COPIES_OF_SUMS / steps + COPIES_IN_CACHE / prefetch_steps if is_large else 0
         evictions = max(0, height / cached_rows - 1)
         # Where tiles overlap, some elements are computed twice.
         computed = _covered(row_count, height) * _covered(columns, width * lanes) / (row_count * columns)
