@@ -82,8 +82,8 @@ def depthwise(size: int, channels: int) -> tuple[tuple[int, ...], tuple[int, ...
 
 
 DEFAULTS: dict[str, tuple[Any, list[dict[str, int]]]] = {
-    "product": (product(128, 512, 512), [{"prefetch": 64, "vectors": 2}, {"prefetch": 8, "vectors": 2}]),
-    "convolution": (convolution(14, 3, 3, 256, 256), [{"prefetch": 8, "vectors": 2}, {"prefetch": 64, "vectors": 2}]),
+    "product": (product(128, 512, 512), [{"prefetch": 8}, {"prefetch": 64, "vectors": 2}]),
+    "convolution": (convolution(14, 3, 3, 256, 256), [{"prefetch": 8}, {"prefetch": 64}]),
     "depthwise": (depthwise(28, 192), [{"vectors": 2}, {"vectors": 1}]),
     "one row": (product(1, 512, 1000), [{"vectors": 8}, {"vectors": 2}]),  # 63 vectors: 3 in a row
 }

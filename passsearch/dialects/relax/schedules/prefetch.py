@@ -34,12 +34,8 @@ Weights that differ between the products of a batch, as Winograd's, have one vec
 With more than ``FEW_USES`` tiles on them, VGG19 lost more by these narrow tiles than it gained.
 """
 
-STEPS, STEPS_OF_PRODUCTS = 8, 64
-"""Steps between two prefetches by default: of a convolution, and of a product with more than ``FEW_USES`` tiles.
-
-With 64 steps convolutions of four networks took up to 1.4 times as long; with 8 steps BERT-base took 1.17 times as
-long.
-"""
+STEPS = 8
+"""Most steps between two prefetches by default."""
 
 FEW_USES = 4
 """Up to four tiles on the same weights, loading takes as long as computing, and tiles have one vector in a row."""
@@ -152,8 +148,7 @@ def prefetch_steps(tiling: Tiling, setting: int | None, *, by_default: bool) -> 
     is_short = tiling.uses * tiling.rows <= MOST_ROWS_OF_ALL if tiling.is_one_stretch else tiling.uses <= FEW_USES
     if setting is None and not (by_default and tiling.rows >= LEAST_ROWS and is_short):
         return 0
-    default = STEPS_OF_PRODUCTS if tiling.is_product and tiling.uses > FEW_USES else STEPS
-    steps = largest_divisor(tiling.last_steps, default if setting is None else setting)
+    steps = largest_divisor(tiling.last_steps, STEPS if setting is None else setting)
     return steps if steps >= LEAST_STEPS else 0
 
 
@@ -161,9 +156,7 @@ def most_vectors(tiling: Tiling, setting: int | None) -> int | None:
     """Return the most vectors in a row of a tile that prefetches by this setting; ``None`` for no limit."""
     if not tiling.is_one_stretch:
         return 1
-    if setting is not None:
-        return None
-    return 1 if tiling.uses <= FEW_USES else 2
+    return 1 if setting is None and tiling.uses <= FEW_USES else None
 
 
 def _first_read(loop: Any, weights: Any, summing: Sequence[Any]) -> Any:
