@@ -78,11 +78,16 @@ def _commit(tree: Path) -> str:
 
 def table(document: Mapping[str, Any]) -> str:
     """Return Markdown: GFLOP/s by version and their ratio, by columns and target."""
-    lines = ["| columns | target | before, GFLOP/s | now, GFLOP/s | ratio |", "|---:|---|---:|---:|---:|"]
-    for name, seconds in document["seconds"].items():
-        size, _, target = name.partition(" by ")
-        before, now = (2 * ROWS * int(size) ** 2 / seconds[version] / 1e9 for version in ("other", "this"))
-        lines.append(f"| {size} | {target.rpartition('=')[2]} | {before:.0f} | {now:.0f} | {now / before:.2f} |")
+    targets = dict.fromkeys(name.partition(" by ")[2] for name in document["seconds"])
+    heads = [f"{target.rpartition('=')[2]}: before, GFLOP/s | now | ratio" for target in targets]
+    lines = [f"| columns | {' | '.join(heads)} |", "|---:" * (1 + 3 * len(heads)) + "|"]
+    for size in SIZES:
+        cells = [str(size)]
+        for target in targets:
+            seconds = document["seconds"][f"{size} by {target}"]
+            before, now = (2 * ROWS * size**2 / seconds[version] / 1e9 for version in ("other", "this"))
+            cells += [f"{before:.0f}", f"{now:.0f}", f"{now / before:.2f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

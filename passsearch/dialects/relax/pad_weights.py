@@ -1,9 +1,9 @@
 """Padding of constant weights where sizes are open, so that columns of products and channels divide into vectors.
 
-Where all sizes are known, ``ScheduleCPU`` computes any columns in whole vectors, of which the last ones overlap. Where
-the number of rows is open, it computes a product with 50,257 columns, as that of GPT-2 with its vocabulary, number by
-number. With columns of zeros it has 50,304, and a slice drops those of the product. The slice copies every output once,
-while the product adds up as many numbers for it as the weights have rows.
+Where all sizes are known, ``ScheduleCPU`` finds vectors for any number of columns, of which the last ones may overlap.
+Where the number of rows is open, it computes a product with 50,257 columns, as that of GPT-2 with its vocabulary,
+number by number. With columns of zeros it has 50,304, and a slice drops those of the product. The slice copies every
+output once, while the product adds up as many numbers for it as the weights have rows.
 
 Imports only TVM and numpy, because an exported deployment holds a copy of this file.
 """

@@ -111,7 +111,7 @@ def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
     def changed(realize: Any) -> Any:
         block, axes, values = realize.block, list(realize.block.iter_vars), list(realize.iter_values)
         region = next((each.region for each in block.reads if each.source.same_as(weights)), None)
-        if region is None or isinstance(block.body, SBlockRealize):
+        if region is None or _has_blocks(block.body):  # the blocks inside are changed by themselves
             return realize
         first, *others, _ = region
         place = next((place for place, axis in enumerate(axes) if _is_part_of(axis.var, first.min)), None)
@@ -136,6 +136,12 @@ def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
         return SBlockRealize(values, realize.predicate, new)
 
     return function.with_body(tvm_ffi.structural_map(function.body, (SBlockRealize, changed)))
+
+
+def _has_blocks(body: Any) -> bool:
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(body, (SBlockRealize, blocks.append))
+    return bool(blocks)
 
 
 def _is_part_of(variable: Any, index: Any) -> bool:

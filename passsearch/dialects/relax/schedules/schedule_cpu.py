@@ -35,8 +35,8 @@ def ScheduleCPU(  # noqa: N802
 
     Args:
         rows: Most vectors of sums in one tile, which must fit into registers; ``None`` to leave a few of these free.
-        vectors: Most vectors in one row of a tile; ``None`` for no limit of its own, but for one where a product with
-            few tiles on the same weights prefetches by default.
+        vectors: Most vectors in one row of a tile; ``None`` for no limit of its own, but for one where a product
+            prefetches that has weights for each of a batch, or by default few tiles on the same weights.
         keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache, or,
             if false, all sums of one line of data before the next line; for a product of matrices, of one tile's rows.
             ``None`` to keep weights that are larger than the data, but none below 1 MiB whose tiles overlap.

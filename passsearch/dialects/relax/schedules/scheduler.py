@@ -244,7 +244,8 @@ class Scheduler:
             self.packings[place] = packing
             if steps:
                 self._prefetch = Prefetch.of(tiling, place=place, steps=steps)
-            read = ("read", tiling.operand.place)  # of constants, which have no elements beyond their size to assume
+            read = ("read", tiling.operand.place)
+            # Else TVM refuses a last part that is not full, as it does not know what the constants are padded with.
             self._schedule.transform_layout(block.block_rv, read, packing.index, assume_injective_transform=True)
         reader = reader_of(self._schedule, block)
         self._move_axis_last(block, tiling.vector)

@@ -29,12 +29,15 @@ Source: ``kMaxStackAlloca`` in ``tvm/runtime/device_api.h``.
 OVERLAP_COST = 1.05
 """Time of tiles that overlap, as a multiple of that of others: the model cannot tell a smaller gain."""
 
-COPIES_OF_SUMS, COPIES_IN_CACHE = 16, 0.5
-"""Time to store sums in allocated memory and load them, as a multiple of that of one step: once for every sum, and at
-every prefetch, when they are in the nearest cache."""
+COPIES_OF_SUMS = 16
+"""Time to store sums in allocated memory and load them, as a multiple of that of one step; once for every sum."""
+
+COPIES_IN_CACHE = 0.5
+"""The same at every prefetch, when the sums are in the nearest cache."""
 
 LEAST_OVERLAPPING_VECTORS = 8
-"""Least vectors of a single row of which the last one may overlap. With fewer, a large part is computed twice."""
+"""Vectors of a single row from which packed weights repeat columns, unless no vector divides the row. With fewer, a
+large part would be computed twice."""
 
 WAYS, WAY_BYTES = 8, 4096
 """The nearest cache of most processors holds eight lines of those whose addresses differ by multiples of 4 KiB.
@@ -195,8 +198,9 @@ def _vector_axis(block: Any, reads: list[Access], *, lanes: int, constants: list
         (operand,) = readers[id(axis)]
         divisor = dividing_lanes(axis.dom, lanes)
         is_constant = operand.place in constant_places and operand.dimension(axis) is not None
-        has_rows = any(each.dom > 1 for each in single if each is not axis)
-        if is_constant and axis.dom >= lanes * (1 if has_rows else LEAST_OVERLAPPING_VECTORS):
+        is_single_row = all(each.dom == 1 for each in single if each is not axis)
+        is_short = is_single_row and divisor >= MIN_LANES and axis.dom < lanes * LEAST_OVERLAPPING_VECTORS
+        if is_constant and axis.dom >= lanes and not is_short:
             return _VectorAxis(axis, operand, lanes, is_packed=True, single=single)
         is_packed = is_constant and divisor >= MIN_LANES
         # Vectors that are not packed must be along the last axis of what is stored to overlap.
