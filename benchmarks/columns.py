@@ -8,7 +8,6 @@ JSON and measures nothing.
 
 import argparse
 import os
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -66,14 +65,10 @@ def main() -> None:
                 runs[name].append(schedule_timing.run_by_toolchain(__file__, trees[name], threads=THREADS))
         sizes = runs["this"][0]
         seconds = {size: {name: min(run[size] for run in runs[name]) for name in trees} for size in sizes}
-        commits = {name: _commit(tree) for name, tree in trees.items()}
+        commits = {name: schedule_timing.commit_of(tree) for name, tree in trees.items()}
         settings = {"commits": commits, "threads": THREADS, "processes": PROCESSES}
         schedule_timing.write(options.out, {**settings, "seconds": seconds})
     print(table(schedule_timing.read(options.out)))
-
-
-def _commit(tree: Path) -> str:
-    return subprocess.check_output(["git", "-C", tree, "rev-parse", "--short", "HEAD"], text=True).strip()
 
 
 def table(document: Mapping[str, Any]) -> str:

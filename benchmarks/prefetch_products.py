@@ -6,19 +6,14 @@ every kind of schedule, and runs these networks in turns. ``--table`` prints the
 """
 
 import argparse
-import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from datetime import date
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import schedule_timing
-from schedule_timing import ANSWER, ROOT, TARGET
+from schedule_timing import ANSWER, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "prefetch_products.json"
 ROWS, LAYERS, SIZES, TURNS = (1, 4, 8, 16, 32, 64, 128, 256), 16, (768, 3072), 8
@@ -105,8 +100,6 @@ def table(document: Mapping[str, Any]) -> str:
 def main() -> None:
     """Start the processes, write the JSON and print the table."""
     from passsearch.core import physical_cores
-    from passsearch.measure import probe
-    from passsearch.toolchain import get_toolchain, host_target
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -114,29 +107,14 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
     options = parser.parse_args()
     if not options.table:
-        toolchain, threads = get_toolchain("relax"), physical_cores()
-        target = host_target(toolchain)
-        device = dict(probe("cpu").device)
-        document = {"date": date.today().isoformat(), "device": device, "threads": threads, "target": target}
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": str(threads)}
-        environment[TARGET] = target
-        answers = [_answer(toolchain.python, environment) for _ in range(options.processes)]
-        options.out.write_text(json.dumps({**document, "processes": answers}, indent=1) + "\n")
-    print(table(json.loads(options.out.read_text())))
-
-
-def _answer(python: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer of one new process; it has a file for that, because TVM prints to standard output."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "answer.json"
-        command = [str(python), __file__]
-        subprocess.run(command, env={**environment, ANSWER: str(file)}, stdout=sys.stderr, check=True)
-        answer: dict[str, Any] = json.loads(file.read_text())
-        return answer
+        threads = physical_cores()
+        answers = [schedule_timing.run_by_toolchain(__file__, ROOT, threads=threads) for _ in range(options.processes)]
+        schedule_timing.write(options.out, {"threads": threads, "processes": answers})
+    print(table(schedule_timing.read(options.out)))
 
 
 if __name__ == "__main__":
-    if answer_file := os.environ.get(ANSWER):
-        Path(answer_file).write_text(json.dumps(measure()))
+    if os.environ.get(ANSWER):
+        schedule_timing.answer(measure)
     else:
         main()

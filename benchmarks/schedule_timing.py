@@ -107,6 +107,12 @@ def _target() -> str:
     return host_target(get_toolchain("relax"))
 
 
+def commit_of(tree: Path) -> str:
+    """Return the commit of a checkout."""
+    command = ["git", "-C", str(tree), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def write(file: Path, document: Mapping[str, Any]) -> None:
     """Write a JSON document with the date, this machine and TVM's target."""
     from passsearch.measure import probe

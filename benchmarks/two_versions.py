@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from provenance import network_session, read_rows, write_row
+from schedule_timing import commit_of
 
 import passsearch
 from passsearch.core import Candidate, Failure, usable_processors
@@ -112,9 +113,7 @@ def measure_compiles(network: str, other: Path, *, times: int) -> tuple[dict[str
 
 
 def _comparison(network: str, other: Path) -> dict[str, Any]:
-    command = ["git", "-C", str(other), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    return {"sequence": NETWORKS.get(network, OF_FILES), "other": commit}
+    return {"sequence": NETWORKS.get(network, OF_FILES), "other": commit_of(other)}
 
 
 def _built_by(tree: Path, network: str, folder: Path) -> Path:

@@ -6,6 +6,7 @@ A script for an interpreter with TVM's Relax: ``test_overlap.py`` runs it and re
 from __future__ import annotations
 
 import json
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,14 @@ def product(place: str, *, rows: int, columns: int, index: str = "int64") -> Any
     return module(source.replace("int64", index), (rows, 16), (16, columns))
 
 
+def in_block_with_reads() -> Any:
+    """Return a product whose outermost block says that it reads the weights, which TVM's own does not."""
+    source = PRODUCT.format(rows=37, columns=37, reader=READERS["the same place"])
+    head, body = source.split("    c = T.sblock", 1)
+    block = '    with T.sblock("root"):\n        T.reads(b[0:16, 0:37])\n        T.writes()\n'
+    return module(head + block + indent("    c = T.sblock" + body, "    "), (37, 16), (16, 37))
+
+
 def rows(combination: str, *, initial: str = "0", index: str = "int64") -> Any:
     return module(ROWS.format(type=f"T.{index}", initial=initial, combination=combination), (32, 37))
 
@@ -118,6 +127,7 @@ CASES = {
         if place not in ("transposed", "columns in reverse") or size[0] == size[1]
     },
     "product with narrow indices": product("the same place", rows=37, columns=37, index="int32"),
+    "product in a block that names its reads": in_block_with_reads(),
     "sum of rows": rows(SUM),
     "sum of rows with narrow indices": rows(SUM, index="int32"),
     "least of rows": rows(LEAST, initial='"inf"'),

@@ -14,8 +14,9 @@ import numpy as np
 import tvm
 import tvm_ffi
 from small_modules import network, run
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op, transform
+from tvm.sym import Analyzer
 
 from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.schedules import ScheduleCPU
@@ -73,6 +74,25 @@ def case(name: str) -> dict[str, Any]:
     }
 
 
+def prefetches_next_weights(name: str) -> bool:
+    """Return whether the first prefetch of the first tile is at the first weights of the next columns."""
+    module = scheduled(name, AVX512)
+    (function,) = [each for _, each in module.functions_items() if isinstance(each, tvm.tirx.PrimFunc)]
+    addresses: list[Any] = []
+
+    def visit(call: Any) -> None:
+        if getattr(call.op, "name", "") == "tirx.address_of":
+            addresses.append(call.args[0])
+
+    tvm_ffi.structural_walk(function.body, (tvm.ir.Call, visit))
+    place: Any = tirx.IntImm("int64", 0)
+    for index, size in zip(addresses[0].indices, addresses[0].source.shape, strict=True):
+        place = place * size + index
+    first = tvm_ffi.structural_map(place, (tvm.ir.Var, lambda _: tirx.IntImm("int64", 0)))
+    tile = CASES[name][1][0] * int(addresses[0].source.shape[-1])
+    return bool(Analyzer().can_prove_equal(first, tirx.IntImm("int64", tile)))
+
+
 def depthwise(size: int, channels: int) -> tuple[tuple[int, ...], tuple[int, ...], Callable[..., Any]]:
     def body(data: Any, weights: Any) -> Any:
         layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
@@ -82,7 +102,7 @@ def depthwise(size: int, channels: int) -> tuple[tuple[int, ...], tuple[int, ...
 
 
 DEFAULTS: dict[str, tuple[Any, list[dict[str, int]]]] = {
-    "product": (product(128, 512, 512), [{"prefetch": 8}, {"prefetch": 64, "vectors": 2}]),
+    "product": (product(128, 512, 512), [{"prefetch": 8, "rows": 15}, {"prefetch": 64}]),
     "convolution": (convolution(14, 3, 3, 256, 256), [{"prefetch": 8}, {"prefetch": 64}]),
     "depthwise": (depthwise(28, 192), [{"vectors": 2}, {"vectors": 1}]),
     "one row": (product(1, 512, 1000), [{"vectors": 8}, {"vectors": 2}]),  # 63 vectors: 3 in a row
@@ -111,6 +131,7 @@ if __name__ == "__main__":
         print(json.dumps({"case": name, **case(name)}), flush=True)
     for name in DEFAULTS:
         print(json.dumps({"case": f"default of {name}", "default": like_default(name)}), flush=True)
+    print(json.dumps({"case": "address", "is_next": prefetches_next_weights("columns that tiles repeat")}), flush=True)
     for uses, vectors, steps, line in itertools.product((1, 2, 7, 64), (1, 2, 3), (4, 8, 64), (1, 2)):
         prefetch = Prefetch(place=0, uses=uses, vectors=vectors, steps=steps, line=line, lanes=8)
         print(json.dumps({"case": repr(prefetch), "missed": missed(prefetch, count=256)}), flush=True)

@@ -99,14 +99,7 @@ def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
         packing: The layout, whose inner parts are as wide as a tile.
     """
     analyzer = Analyzer()
-    latest_begin = packing.size - packing.width
-
-    def in_last_part(read: Any) -> Any:
-        if not read.source.same_as(weights):
-            return read
-        part, *others, column = read.indices
-        later = tirx.max(part * packing.width - tirx.IntImm(INDEX, latest_begin), tirx.IntImm(INDEX, 0))
-        return tirx.BufferLoad(weights, [part, *others, column + later])
+    latest_begin = tirx.IntImm(INDEX, packing.size - packing.width)
 
     def changed(realize: Any) -> Any:
         block, axes, values = realize.block, list(realize.block.iter_vars), list(realize.iter_values)
@@ -115,23 +108,30 @@ def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
             return realize
         first, *others, _ = region
         place = next((place for place, axis in enumerate(axes) if _is_part_of(axis.var, first.min)), None)
-        if place is None or count_reads(block.body, weights) > 1 or not _is_in_tile(values[place], packing, analyzer):
-            body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, in_last_part))
-            last = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, packing.width))
-        else:
-            tile, column = _new_axis("tile", packing.count), _new_axis("column", packing.width)
+        last, own = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, packing.width)), []
+        if (
+            place is not None
+            and count_reads(block.body, weights) == 1
+            and _is_in_tile(values[place], packing, analyzer)
+        ):
+            own = [_new_axis("tile", packing.count), _new_axis("column", packing.width)]
             begin, offset = values[place].a.a, values[place].b
-            axes, values = [*axes, tile, column], [*values, analyzer.simplify(begin // packing.width), offset]
+            axes, values = [*axes, *own], [*values, analyzer.simplify(begin // packing.width), offset]
+            first, last = (Range.from_min_extent(axis.var, 1) for axis in own)
 
-            def in_own_part(read: Any) -> Any:
-                if not read.source.same_as(weights):
-                    return read
-                return tirx.BufferLoad(weights, [tile.var, *read.indices[1:-1], column.var])
+        def corrected(read: Any) -> Any:
+            if not read.source.same_as(weights):
+                return read
+            part, *inner, column = read.indices
+            if own:  # plain indices, so that TVM sees a whole vector
+                part, column = (axis.var for axis in own)
+            else:
+                column = column + tirx.max(part * packing.width - latest_begin, tirx.IntImm(INDEX, 0))
+            return tirx.BufferLoad(weights, [part, *inner, column])
 
-            body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, in_own_part))
-            first, last = (Range.from_min_extent(axis.var, 1) for axis in (tile, column))
-        own = tirx.BufferRegion(weights, [first, *others, last])
-        reads = [own if each.source.same_as(weights) else each for each in block.reads]
+        body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, corrected))
+        changed_region = tirx.BufferRegion(weights, [first, *others, last])
+        reads = [changed_region if each.source.same_as(weights) else each for each in block.reads]
         new = SBlock(axes, reads, block.writes, block.name_hint, body, block.init, annotations=block.annotations)
         return SBlockRealize(values, realize.predicate, new)
 
