@@ -15,6 +15,7 @@ import csv
 import io
 import lzma
 import os
+import site
 import subprocess
 import sys
 import tarfile
@@ -208,6 +209,20 @@ def install(pack: Path, environment: Path) -> Path:
                 archive.extractall(packages)
     # On all cores; the first processes of a session would compile the same files each.
     subprocess.run([str(python), "-m", "compileall", "-q", "-j", "0", str(packages)], check=False)
+    return python
+
+
+def install_beside(pack: Path, environment: Path, *folders: Path) -> Path:
+    """Make an environment with a pack and the packages of this interpreter, which may be a virtual environment.
+
+    Args:
+        pack: The pack.
+        environment: Folder of the environment.
+        folders: Further folders to import from.
+    """
+    python = install(pack, environment)
+    own = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    add_to_path(python, *own, *map(str, folders))
     return python
 
 

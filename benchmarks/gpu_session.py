@@ -18,7 +18,6 @@ import argparse
 import json
 import multiprocessing
 import os
-import site
 import subprocess
 import sys
 import tempfile
@@ -31,7 +30,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gpu_pack import PACK, add_to_path, install
+from gpu_pack import PACK, install_beside
 from gpu_pytorch import prepare_inductor, time_pytorch
 from gpu_steps import (
     Row,
@@ -250,10 +249,7 @@ def run_in_environment(options: argparse.Namespace) -> int:
     """Run the same command in a temporary environment with the packages of a pack; return its exit status."""
     start_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
-        python = install(options.wheels / PACK, Path(folder) / "environment")
-        # Like --system-site-packages, but with the packages of this interpreter, which may be a virtual environment.
-        own = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-        add_to_path(python, *own, str(ROOT))
+        python = install_beside(options.wheels / PACK, Path(folder) / "environment", ROOT)
         minutes = options.minutes - (time.monotonic() - start_s) / 60
         arguments = ["--target", options.target, "--minutes", str(minutes), "--out", str(options.out.absolute())]
         arguments += ["--pytorch", str(options.pytorch or sys.executable)]

@@ -57,17 +57,17 @@ def join(
     for digest, product in products.items():
         us = {step.partition('"')[2].rstrip('"}') or usual: value for step, value in times.get(digest, {}).items()}
         if {"Matmul", FORMER, usual} <= set(us) and (BY_SIZES in us or product["by_sizes"] in us):
-            found.append({**product, "us": us})
+            found.append({**{key: value for key, value in product.items() if key != "function"}, "us": us})
     return found
 
 
-def list_products(network: str) -> dict[str, dict[str, Any]]:
-    """Return name, calls, sizes and tile of every product of a network, by digest of its kernel."""
+def list_products(network: str, toolchain: str = "relax") -> dict[str, dict[str, Any]]:
+    """Return name, calls, sizes, tile and function of every product of a network, by digest of its kernel."""
     import passsearch
     from passsearch.catalog import load
     from passsearch.core import Pipeline
 
-    with passsearch.session(f"zoo:{network}", toolchain="relax", target=NO_DEVICE) as evaluator:
+    with passsearch.session(f"zoo:{network}", toolchain=toolchain, target=NO_DEVICE) as evaluator:
         model, python = evaluator.session.model.path, evaluator.session.toolchain.python
     catalog = load("relax")
     passes = catalog.sequence("schedule-gpu").pipeline.passes
@@ -84,6 +84,7 @@ def list_products(network: str) -> dict[str, dict[str, Any]]:
 
 def list_in_toolchain(file: str) -> None:
     """Print what ``list_products`` returns; runs in an interpreter with TVM."""
+    import tvm
     from tvm import s_tir
     from tvm.s_tir.dlight.analysis import get_root_block
     from tvm.s_tir.dlight.gpu.matmul import get_index_map, get_reduction_blocks
@@ -91,7 +92,8 @@ def list_in_toolchain(file: str) -> None:
     from passsearch.core import Pipeline
     from passsearch.dialects.contract import ModelSource
     from passsearch.dialects.relax.bridge import RelaxBridge
-    from passsearch.dialects.relax.schedule_gpu import multiplies_and_adds, normalise, usual_tile
+    from passsearch.dialects.relax.schedule_gpu.sums import multiplies_and_adds, normalise
+    from passsearch.dialects.relax.schedule_gpu.tiles import usual_tile
 
     request = json.loads(Path(file).read_text())
     bridge = RelaxBridge(NO_DEVICE)
@@ -107,7 +109,8 @@ def list_in_toolchain(file: str) -> None:
         normalise(schedule, sums[0])
         sizes = [schedule.get(loop).extent for loop in schedule.get_loops(sums[0])]
         about = {"name": kernel.name, "calls": kernel.calls, "sizes": list(map(int, sizes))}
-        products[kernel.digest] = {**about, "by_sizes": str(usual_tile(sizes))}
+        own = {"by_sizes": str(usual_tile(sizes)), "function": tvm.ir.save_json(module[kernel.name])}
+        products[kernel.digest] = {**about, **own}
     print(json.dumps(products))
 
 

@@ -133,6 +133,13 @@ def sizes(function: Any) -> list[list[int]]:
     ]
 
 
+def count_vectors(function: Any) -> int:
+    """Return the number of loops that run in vectors of several values."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (tirx.For, found.append))
+    return sum(loop.kind == tirx.ForKind.VECTORIZED and int(loop.extent) > 1 for loop in found)
+
+
 def in_turn(function: Any) -> Any:
     """Return a function whose threads run one after the other."""
 
@@ -159,6 +166,7 @@ def check(name: str, **settings: Any) -> dict[str, object]:
         "case": f"{name}, {settings}",
         "untouched": not any(each.attrs and "tirx.is_scheduled" in each.attrs for each in functions(module)),
         "threads": [sizes(function) for function in functions(scheduled)],
+        "vectors": [count_vectors(function) for function in functions(scheduled)],
         "same": bool(np.allclose(*outputs, rtol=1e-4, atol=1e-4)),
     }
 
@@ -190,6 +198,9 @@ if __name__ == "__main__":
         print(json.dumps(check("product", **settings)))
     for each in ("product", "convolution", "residual", "swish", "batched", "strided", "squared"):
         print(json.dumps(check(each, rule="8x8x2x4x8x3")))
+        print(json.dumps(check(each, rule="8x8x4x8x8x3v")))
+    for rule in ("8x8x4x4x16x1v", "8x8x2x2x16x1v", "4x8x1x1x8x1v", "4x4x8x4x8x2v"):
+        print(json.dumps(check("product", rule=rule)))
     print(json.dumps(check("depthwise", rule="GeneralReduction")))
     with CPU:
         on_cpu = ScheduleGPU()(kernels("product"))
@@ -205,6 +216,8 @@ if __name__ == "__main__":
     for settings in (
         {"rule": "Best"},
         {"rule": "8x8x2x2x16"},
+        {"rule": "8x8x2x3x16x1v"},
+        {"rule": "8x8x2x2x18x1v"},
         {"kernels": {"any": {"rule": "0x8x2x2x16x1"}}},
         {"kernels": {"any": {"tile": "8x8"}}},
     ):

@@ -40,6 +40,18 @@ SIZES = {
     "strided, {'rule': '8x8x2x4x8x3'}": [[[6, 64], [2, 256]]],
     "squared, {'rule': '8x8x2x4x8x3'}": [[[18, 64], [7, 256]]],
     "batched, {'rule': '8x8x2x4x8x3'}": [[[18, 64], [5, 256]], TRANSPOSITION],
+    # In vectors; eight columns are two of them.
+    "product, {'rule': '8x8x4x8x8x3v'}": [[[12, 64], [11, 256]]],
+    "swish, {'rule': '8x8x4x8x8x3v'}": [[[12, 64], [11, 256]]],
+    "convolution, {'rule': '8x8x4x8x8x3v'}": [[[6, 64], [5, 256]]],
+    "residual, {'rule': '8x8x4x8x8x3v'}": [[[6, 64], [5, 256]]],
+    "strided, {'rule': '8x8x4x8x8x3v'}": [[[3, 64], [2, 256]]],
+    "squared, {'rule': '8x8x4x8x8x3v'}": [[[6, 64], [7, 256]]],
+    "batched, {'rule': '8x8x4x8x8x3v'}": [[[9, 64], [5, 256]], TRANSPOSITION],
+    "product, {'rule': '8x8x4x4x16x1v'}": [[[6, 64]]],
+    "product, {'rule': '8x8x2x2x16x1v'}": [[[15, 64]]],
+    "product, {'rule': '4x8x1x1x8x1v'}": [[[90, 32]]],
+    "product, {'rule': '4x4x8x4x8x2v'}": [[[20, 16], [11, 256]]],
 }
 MOST_BLOCKS_ALONG_Y = 65_535
 
@@ -50,6 +62,10 @@ def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: A
     assert {name: case["threads"] for name, case in scheduled.items()} == SIZES
     for case in scheduled.values():
         assert case["same"] and case["untouched"], case
+    vectors = {name: case["vectors"] for name, case in scheduled.items()}
+    assert vectors["product, {'rule': '8x8x2x2x16x1'}"] == [1]
+    # Two loads, two reads of shared memory, and the results.
+    assert vectors["product, {'rule': '8x8x4x4x16x1v'}"] == [5]
     (on_cpu,) = (case for case in results if case["case"] == "cpu")
     assert on_cpu["threads"] == [[]]
     (large,) = (case["extents"] for case in results if case["case"] == "large")
@@ -57,7 +73,9 @@ def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: A
     (half,) = (case for case in results if case["case"] == "half")
     assert half["own"] == half["dlight"] != half["tiles"], "tensor cores multiply 16 bits"
     messages = [case["message"] for case in results if case["case"] == "refused"]
-    assert "no rule `Best`" in messages[0] and "no setting `tile`" in messages[3]
+    names = ("Best", "8x8x2x2x16", "8x8x2x3x16x1v", "8x8x2x2x18x1v", "0x8x2x2x16x1")
+    assert all(f"no rule `{name}`" in message for name, message in zip(names, messages, strict=False)), messages
+    assert "no setting `tile`" in messages[5]
     assert all("six numbers" in message for message in messages[:3])
 
 

@@ -1,0 +1,156 @@
+"""The pass, and its rules: what is tried for a kernel, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax, s_tir, tirx
+from tvm.s_tir.dlight import gpu
+from tvm.s_tir.dlight.analysis import get_root_block
+from tvm.s_tir.dlight.gpu.matmul import auto_inline_producers, get_index_map, get_reduction_blocks
+
+from .sums import (
+    count_terms,
+    is_bound,
+    is_sum_innermost,
+    multiplies_and_adds,
+    normalise,
+    sum_in_threads,
+    sums_products,
+)
+from .tiles import Tile, parse_tile, usual_tile
+
+SCHEDULED = "tirx.is_scheduled"
+ORDER = ("Matmul", "GEMV", "Reduction", "GeneralReduction", "Fallback")
+"""DLight's rules in TVM's order: the first that fits a kernel schedules it."""
+
+FEW_TERMS = 32
+"""Terms up to which a sum is short: a depthwise convolution of 5 by 5 has 25."""
+
+
+def ScheduleGPU(  # noqa: N802
+    rule: str | None = None, kernels: dict[str, dict[str, str | None]] | None = None
+) -> Any:
+    """Return a pass that schedules every function of loops for a GPU.
+
+    Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles, as
+    ``Tile`` says, and short sums by one thread each. For all other functions DLight's rules are tried in TVM's order,
+    except that ``GeneralReduction`` leaves sums of products alone: it gives every result a block of threads, which is
+    far too much for the nine products of a depthwise convolution.
+
+    Args:
+        rule: What is tried first: one of DLight's rules, or a tile such as ``8x16x2x2x32x4`` or ``8x16x4x4x16x4v``.
+        kernels: Another value of ``rule`` by name of the function, as ``{"matmul": {"rule": "GEMV"}}``.
+
+    Raises:
+        ValueError: There is no such rule or tile, or a kernel has another setting.
+    """
+    unknown = {name for settings in (kernels or {}).values() for name in settings} - {"rule"}
+    if unknown:
+        raise ValueError(f"ScheduleGPU has no setting `{min(unknown)}` of kernels; use `rule`")
+    own = {name: settings.get("rule", rule) for name, settings in (kernels or {}).items()}
+
+    def run(module: Any, _context: Any) -> Any:
+        target = tvm.target.Target.current(allow_none=False)
+        if "gpu" not in target.keys:
+            return module
+        # FuseTIR makes functions of the groups of FuseOps. After this pass it would drop schedules (``fuse_tir.cc``).
+        module = relax.transform.FuseTIR()(module).clone()
+        scheduled = {}
+        for name, function in module.functions_items():
+            if isinstance(function, tirx.PrimFunc) and not (function.attrs and SCHEDULED in function.attrs):
+                scheduled[name] = _schedule(function, target, own.get(name.name_hint, rule))
+        for name, function in scheduled.items():
+            module[name] = function
+        return module
+
+    for each in (rule, *own.values()):
+        _rules(each)
+    return tvm.transform.module_pass(run, opt_level=0, name="ScheduleGPU")
+
+
+def _schedule(function: Any, target: Any, rule: str | None) -> Any:
+    """Return a function as the first rule that fits schedules it; itself if none fits."""
+    for each in _rules(rule):
+        if isinstance(each, gpu.GeneralReduction) and rule != "GeneralReduction" and sums_products(function):
+            continue
+        found = each.apply(function, target, False)
+        if found is not None:
+            schedule = found if isinstance(found, s_tir.Schedule) else found[0]
+            return schedule.mod["main"].with_attr(SCHEDULED, True)
+    return function
+
+
+def _rules(rule: str | None) -> list[Any]:
+    others = [getattr(gpu, name)() for name in ORDER if name != rule]
+    if rule in ORDER:
+        return [getattr(gpu, rule)(), *others]
+    if rule is None:
+        return [Products(None), _ShortSums(), *others]
+    tile = parse_tile(rule)
+    if tile is None:
+        raise ValueError(
+            f"ScheduleGPU has no rule `{rule}`; use {', '.join(ORDER)}, or a tile of six numbers such as "
+            "8x16x2x2x32x1. Of one that ends with v, such as 8x16x4x4x16x1v, steps come in fours, and rows and columns "
+            "of a thread in fours, or are 1 or 2"
+        )
+    return [Products(tile), *others]
+
+
+class Products:
+    """A rule for sums of products, such as products of matrices and convolutions."""
+
+    def __init__(self, tile: Tile | None) -> None:
+        """Prepare the rule.
+
+        Args:
+            tile: The tile; ``None`` for the one that suits most products of the same sizes.
+        """
+        self.tile = tile
+
+    def apply(self, function: Any, _target: Any, _: bool) -> Any:
+        """Return the schedule of a function, or ``None`` for one that is no sum of products of this form."""
+        try:
+            return self._schedule(s_tir.Schedule(function))
+        except (s_tir.ScheduleError, AssertionError):  # what comes after the sum cannot be moved into its loops
+            return None
+
+    def _schedule(self, schedule: Any) -> Any:
+        sums = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
+        if sums is None:
+            return None
+        (main,) = sums
+        if not multiplies_and_adds(schedule.get(main)) or get_index_map(schedule.get(main)) is None:
+            return None
+        # DLight's own rule has tensor cores multiply what has 8 or 16 bits.
+        if self.tile is None and any(each.source.dtype.bits < 32 for each in schedule.get(main).reads):
+            return None
+        inner = [is_sum_innermost(schedule.get(main), place) for place in (0, 1)]
+        normalise(schedule, main)
+        sizes = [schedule.get(loop).extent for loop in schedule.get_loops(main)]
+        found = (self.tile or usual_tile(sizes)).apply(schedule, main, inner)
+        return found if found is not None and is_bound(found) else None
+
+
+class _ShortSums:
+    """A rule for sums of few terms with operators behind them, such as depthwise convolutions.
+
+    A thread computes one result, and what comes after it. DLight's ``Fallback`` makes two kernels of them, the second
+    of which reads from memory what the first has written.
+    """
+
+    def apply(self, function: Any, _target: Any, _: bool) -> Any:
+        """Return the schedule of a function, or ``None`` for one that is none of these."""
+        schedule = s_tir.Schedule(function)
+        sums = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
+        if sums is None:
+            return None
+        (main,) = sums
+        if len(schedule.get(main).writes) != 1 or not 0 < count_terms(schedule.get(main)) <= FEW_TERMS:
+            return None
+        auto_inline_producers(schedule, main)
+        try:
+            return schedule if sum_in_threads(schedule, main) and is_bound(schedule) else None
+        except s_tir.ScheduleError:
+            return None
