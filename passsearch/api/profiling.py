@@ -49,6 +49,7 @@ def profile(
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
+    energy: bool = False,
     trust: bool = False,
     plans: MeasurementPlans | None = None,
     progress: Progress | bool | None = None,
@@ -74,6 +75,8 @@ def profile(
         deadline: Seconds one request to a worker may take.
         memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
+        energy: True to read the energy of every kernel, where the device has a meter. A kernel runs alone for some
+            seconds for that.
         trust: True to run code that the network's file or the run contains.
         plans: Plans by which artifacts are timed.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
@@ -100,7 +103,10 @@ def profile(
             opened = _open_network(subject, example_inputs, pipelines, **network, **common)
         with opened as (evaluator, candidates):
             peaks, reason = _peaks(evaluator.session)
-            return Profile(profile_candidates(evaluator, candidates, peaks=peaks, peaks_reason=reason, progress=report))
+            document = profile_candidates(
+                evaluator, candidates, peaks=peaks, peaks_reason=reason, energy=energy, progress=report
+            )
+            return Profile(document)
 
 
 def _refuse_network_options(run: Path, *options: object) -> None:

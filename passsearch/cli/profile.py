@@ -40,6 +40,9 @@ def profile(
         typer.Option(metavar="PASSES", help="A pipeline as text, `P,Q{k=1}`; repeatable."),
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the roofline as SVG to this file.")] = None,
+    energy: Annotated[
+        bool, typer.Option("--energy", help="Read the energy of every kernel, which runs alone for 2.5 s for that.")
+    ] = False,
     target: Target = None,
     toolchain: ToolchainName = None,
     tolerance: Tolerance = None,
@@ -76,6 +79,7 @@ def profile(
             deadline=deadline,
             memory=memory,
             catalogs=catalogs or (),
+            energy=energy,
             trust=trust,
             progress=progress,
         )

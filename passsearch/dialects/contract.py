@@ -107,6 +107,23 @@ RUNTIME = "runtime."
 
 
 @dataclass(frozen=True)
+class KernelRun:
+    """The calls of one kernel in an inference.
+
+    Attributes:
+        calls: Their number.
+        repeat: Makes all of them so many times, on their data, and waits until the device has finished.
+    """
+
+    calls: int
+    repeat: Callable[[int], None]
+
+
+KernelRuns: TypeAlias = Mapping[str, KernelRun]
+"""By name of the kernel."""
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A function of loops that an inference calls, before it is scheduled.
 
@@ -174,6 +191,10 @@ class Executable(Protocol):
             with_runtime: True to return the calls of the runtime's own functions too; their names begin with
                 ``RUNTIME``.
         """
+        return None
+
+    def kernel_runs(self, inputs: Mapping[str, Array]) -> KernelRuns | None:
+        """Run one inference; return by kernel its calls, to be repeated alone. ``None`` if this runtime cannot."""
         return None
 
 

@@ -244,8 +244,15 @@ class WorkerEvaluator:
         times = read_fact(fact, PlaceTimes.from_fact)
         return () if isinstance(times, Failure) else times
 
-    def profile(self, candidates: Sequence[Candidate]) -> tuple[NetworkProfile, ...] | Failure:
-        """Build candidates, run them in turns in several new processes, and return the times of all their calls."""
+    def profile(self, candidates: Sequence[Candidate], *, energy: bool) -> tuple[NetworkProfile, ...] | Failure:
+        """Build candidates, run them in turns in several new processes, and return the times of all their calls.
+
+        Where the runtime does not tell the calls of an inference apart, as on a GPU, every kernel runs alone.
+
+        Args:
+            candidates: The candidates.
+            energy: True to read the energy of every kernel, which runs alone for that.
+        """
         artifacts: list[Built] = []
         for candidate in candidates:
             built = self._build_files(candidate)
@@ -258,13 +265,27 @@ class WorkerEvaluator:
         processes = read_fact(fact, lambda answer: answer["processes"])
         if isinstance(processes, Failure):
             return processes
-        rows = list(zip(artifacts, zip(*processes, strict=True), strict=True))
-        if any(answer is None for _, answers in rows for answer in answers):
-            return Failure(
-                "infra", "measure", "", f"the runtime of `{self.session.target}` does not tell kernels apart"
-            )
-        costs = self.builder.kernel_costs
-        return tuple(NetworkProfile.from_answers(built, answers, costs(built)) for built, answers in rows)
+        profiles = []
+        for built, answers in zip(artifacts, zip(*processes, strict=True), strict=True):
+            costs, is_together = self.builder.kernel_costs(built), answers[0]["calls"] is not None
+            alone: Mapping[str, Any] | Failure = {}
+            if not is_together or (energy and self.session.sensors.meter is not None):
+                alone = self._kernels_alone(built, number=len(costs))
+            if isinstance(alone, Failure):
+                return alone
+            if not is_together and not alone:
+                reason = f"the runtime of `{self.session.target}` does not tell kernels apart"
+                return Failure("infra", "measure", "", reason)
+            profiles.append(NetworkProfile.from_answers(built, answers, costs, alone))
+        return tuple(profiles)
+
+    def _kernels_alone(self, built: Built, *, number: int) -> Mapping[str, Any] | Failure:
+        """Return calls, seconds and energy by kernel, each run alone; empty if this runtime cannot do that."""
+        folder, plan = str(built.folder), self.plans.kernel_windows
+        fact = self._facts.recall_or_record(
+            "kernels alone", built.digest, lambda: self._timing.kernel_windows(folder, plan, kernels=number)
+        )
+        return read_fact(fact, lambda answer: answer["kernels"])
 
     def _build_files(self, candidate: Candidate) -> Built | Failure:
         """Return the artifact of a candidate, with its files."""

@@ -25,6 +25,7 @@ class MeasurementPlans:
         search_windows: Windows of power and energy for one candidate of a search.
         final_windows: Windows of power and energy for decisions.
         variants: Plan by which the variants of one kernel are timed alone.
+        kernel_windows: Plan by which each kernel of an artifact runs alone while its energy is read.
         places: Plan by which all kernels of several artifacts are timed in their places.
         kernel_limit: Largest deviation of a kernel's outputs between two of its variants, as a share of the largest.
         processes: Timing processes of a shortlist.
@@ -50,6 +51,7 @@ class MeasurementPlans:
     final_rounds: RoundPlan = FINAL_ROUNDS
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
+    kernel_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1, window_s=2.0, settle_s=0.5))
     variants: VariantPlan = field(default_factory=VariantPlan)
     places: PlacePlan = field(default_factory=PlacePlan)
     kernel_limit: float = 1e-4

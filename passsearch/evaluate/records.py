@@ -370,6 +370,8 @@ class NetworkProfile:
         whole_s: Seconds of one inference that nobody observed, by process: the fastest in each.
         costs: Operations and bytes of one call, by kernel; without those that are unknown.
         weights: Weight of every call; the times of several cases are weighed.
+        energy_j: Energy of all calls of a kernel in an inference, by kernel; without those that are unknown.
+        is_alone: True if every kernel was timed alone, all its calls one after the other on the same data.
     """
 
     built: Built
@@ -377,14 +379,20 @@ class NetworkProfile:
     whole_s: tuple[float, ...]
     costs: Mapping[str, KernelCost]
     weights: tuple[float, ...]
+    energy_j: Mapping[str, float] = field(default_factory=dict)
+    is_alone: bool = False
 
     @classmethod
     def from_answers(
-        cls, built: Built, answers: Sequence[Mapping[str, Any]], costs: Mapping[str, KernelCost]
+        cls, built: Built, answers: Sequence[Fact], costs: Mapping[str, KernelCost], alone: Mapping[str, Fact]
     ) -> "NetworkProfile":
-        """Read the answers of all processes about one artifact."""
+        """Read the answers of all processes about one artifact, and of one about its kernels alone."""
         # One process for both: in another one the network lies at other addresses, and takes another time.
         fastest = min(answers, key=lambda answer: float(answer["whole_s"]))
-        calls = [(name, seconds) for name, seconds in fastest["calls"]]
+        calls = [(name, seconds) for name, seconds in fastest["calls"] or ()]
+        for name, row in () if calls else alone.items():
+            calls += [(name, row["seconds"] / row["calls"])] * row["calls"]
         weights = tuple(fastest.get("weights") or [1.0] * len(calls))
-        return cls(built, calls, tuple(answer["whole_s"] for answer in answers), costs, weights)
+        energy_j = {name: row["energy_j"] for name, row in alone.items() if row["energy_j"] is not None}
+        whole_s = tuple(answer["whole_s"] for answer in answers)
+        return cls(built, calls, whole_s, costs, weights, energy_j, is_alone=fastest["calls"] is None)

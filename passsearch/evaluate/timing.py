@@ -2,8 +2,10 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
+from statistics import median
 from typing import Any, TypeAlias
 
 from passsearch.evaluate.pool import WorkerPool
@@ -83,6 +85,32 @@ class Timing:
             return answer
         consumed = [artifact.to_json() for artifact in consumption(answer["windows"], trace)]
         return {"consumed": consumed, "wall_s": answer["wall_s"]}
+
+    def kernel_windows(self, folder: str, plan: WindowPlan, *, kernels: int) -> Fact:
+        """Return by kernel of an artifact, each run alone, calls, seconds and energy of all calls of an inference.
+
+        Args:
+            folder: Folder of the artifact.
+            plan: The plan.
+            kernels: Number of kernels, from which follows how long this may take.
+        """
+        meter = self._session.sensors.meter
+        where = {"device": self._session.device, **self._network.request()}
+        request = {"verb": "kernel_windows", "folder": folder, "plan": asdict(plan), **where}
+        expected_s = 2 * kernels * plan.windows * (plan.window_s + plan.settle_s)
+        with self._pool.device_turn, nullcontext() if meter is None else recording(meter) as trace:
+            answer = self._pool.ask_new("measure", request, extra_s=expected_s)
+        if "failure" in answer:
+            return answer
+        rows = {}
+        for place, (name, calls) in enumerate(answer["calls"].items()):
+            own = [window for window in answer["windows"] if window["artifact"] == place]
+            seconds = median((window["span"][1] - window["span"][0]) / window["inferences"] for window in own)
+            energy_j = (
+                None if trace is None else consumption([{**each, "artifact": 0} for each in own], trace)[0].energy_j
+            )
+            rows[name] = {"calls": calls, "seconds": seconds, "energy_j": median(energy_j) if energy_j else None}
+        return {"kernels": rows}
 
     def in_places(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
         """Return by artifact the time of every kernel, the fastest of several new processes, and each whole time."""

@@ -116,24 +116,24 @@ class Profile:
     """The times of one network.
 
     Attributes:
-        calls: Name and seconds of every call of one inference in order, those of the runtime among them.
+        calls: Name and seconds of every call of one inference in order, those of the runtime among them; ``None`` for a
+            runtime that does not tell kernels apart.
         whole_s: Seconds of one inference that nobody observes; the mean by weights where there are several cases.
         weights: Weight of every call, 1 where there is one case.
     """
 
-    calls: KernelCalls
+    calls: KernelCalls | None
     whole_s: float
     weights: Sequence[float]
 
 
 def profile_networks(
     executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType], cores: Sequence[int] = ()
-) -> list[Profile | None]:
+) -> list[Profile]:
     """Run networks in turns and return the seconds of each one's calls, and of its whole inference.
 
     All calls come from one inference, the fastest observed one. Their sum can be compared with the fastest unobserved
-    inference. Minima of single calls from several inferences would add up to less than any real inference. The
-    result is ``None`` for a runtime that does not tell kernels apart.
+    inference. Minima of single calls from several inferences would add up to less than any real inference.
 
     Args:
         executables: The networks.
@@ -147,7 +147,7 @@ def profile_networks(
 
     times = _run_in_turns(executables, plan, faster, types=types, cores=cores, with_runtime=True)
     return [
-        None if calls is None else Profile(calls, whole_s, _call_weights(each, calls))
+        Profile(calls, whole_s, [] if calls is None else _call_weights(each, calls))
         for each, (calls, whole_s) in zip(executables, times, strict=True)
     ]
 

@@ -9,13 +9,11 @@ sensor, without the rise after a start.
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from passsearch.core import TensorType
-from passsearch.dialects.contract import Executable, random_inputs
 from passsearch.measure.stack import DEPTHS, call_at_depth
 
 # Long enough to hide the cost of a call, and short enough that a window starts runs at many stack depths.
@@ -41,33 +39,33 @@ class WindowPlan:
     seed: int = 0
 
 
-def run_windows(
-    executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: WindowPlan
-) -> list[dict[str, Any]]:
-    """Run all artifacts in windows; every chunk starts at another depth of the stack.
+def run_windows(runs: Sequence[Callable[[int], None]], *, plan: WindowPlan) -> list[dict[str, Any]]:
+    """Run all artifacts, or kernels of one, in windows; every chunk starts at another depth of the stack.
+
+    Args:
+        runs: Functions that run one artifact so many times, and wait until the device has finished.
+        plan: The plan.
 
     Returns:
         For every window ``artifact`` (its index), ``turn``, ``span`` (begin and end on the monotonic clock) and
         ``inferences``.
     """
     rng, windows = random.Random(plan.seed), []  # noqa: S311
-    for executable in executables:
-        executable.run(random_inputs(types, seed=0))
     for turn in range(plan.windows):
-        for index in rng.sample(range(len(executables)), len(executables)):
-            _run_for(executables[index], plan.settle_s * rng.uniform(1.0, 1.5), rng=rng)
-            span, inferences = _run_for(executables[index], plan.window_s, rng=rng)
+        for index in rng.sample(range(len(runs)), len(runs)):
+            _run_for(runs[index], plan.settle_s * rng.uniform(1.0, 1.5), rng=rng)
+            span, inferences = _run_for(runs[index], plan.window_s, rng=rng)
             windows.append({"artifact": index, "turn": turn, "span": span, "inferences": inferences})
     return windows
 
 
-def _run_for(executable: Executable, seconds: float, *, rng: random.Random) -> tuple[tuple[float, float], int]:
+def _run_for(run: Callable[[int], None], seconds: float, *, rng: random.Random) -> tuple[tuple[float, float], int]:
     """Run inferences for this long; returns begin and end on the monotonic clock, and the number of inferences."""
     start = time.monotonic()
-    executable.run_repeatedly(1)
+    run(1)
     chunk, inferences = math.ceil(CHUNK_S / max(time.monotonic() - start, 1e-7)), 0
     start = time.monotonic()
     while time.monotonic() < start + seconds:
-        call_at_depth(rng.randrange(DEPTHS), partial(executable.run_repeatedly, chunk))
+        call_at_depth(rng.randrange(DEPTHS), partial(run, chunk))
         inferences += chunk
     return (start, time.monotonic()), inferences

@@ -17,7 +17,8 @@ FAR = 0.25
 """Share of the roof below which neither memory nor arithmetic explains a kernel's time."""
 
 KERNEL_TITLES = ("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of roof", "bound by", "code kB")
-_RIGHT = ("calls", "ms", "share", "GFLOP/s", "GB/s", "of roof", "code kB")
+ENERGY_TITLE = "mJ"
+_RIGHT = ("calls", "ms", "share", "GFLOP/s", "GB/s", "of roof", "code kB", ENERGY_TITLE)
 _CHARTS = {"roofline": roofline_chart, "blocks": blocks_chart}
 
 
@@ -46,7 +47,7 @@ def profile_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         parts.append(table(titles, rows, width=width, right=titles[1:]))
     for pipeline in document["pipelines"]:
         head = paragraph(name_text(pipeline), sum_text(pipeline), width=width)
-        parts.append(f"{head}\n{table(KERNEL_TITLES, kernel_rows(pipeline), width=width, right=_RIGHT)}")
+        parts.append(f"{head}\n{table(kernel_titles(pipeline), kernel_rows(pipeline), width=width, right=_RIGHT)}")
     parts.append(paragraph_lines(tail_rows(document), width=width))
     return "\n\n".join(parts)
 
@@ -56,7 +57,7 @@ def profile_html(document: Mapping[str, Any]) -> str:
     titles, rows = block_rows(document)
     kernels = [
         f'<p class="headline">{html_text(name_text(pipeline))}</p><p>{html_text(sum_text(pipeline))}</p>'
-        + html_table(KERNEL_TITLES, kernel_rows(pipeline))
+        + html_table(kernel_titles(pipeline), kernel_rows(pipeline))
         for pipeline in document["pipelines"]
     ]
     return fragment(
@@ -95,7 +96,8 @@ def sum_text(pipeline: Mapping[str, Any]) -> str:
     rest = ", ".join(f"{name} {_ms(seconds)} ms" for name, seconds in pipeline["rest"].items())
     number = sum(row["calls"] for row in pipeline["kernels"])
     is_slowed = min(pipeline["rest"].values(), default=0.0) < 0
-    slowed = "; watching the calls slows them, so they sum to more than an inference" if is_slowed else ""
+    why = "they ran alone" if pipeline.get("is_alone") else "watching the calls slows them"
+    slowed = f"; {why}, so they sum to more than an inference" if is_slowed else ""
     return (
         f"{_ms(pipeline['whole_s'])} ms an inference; {number} calls of {len(pipeline['kernels'])} kernels take "
         f"{_ms(pipeline['kernels_s'])} ms, {format_percent(pipeline['kernels_share'])}; the rest: {rest}{slowed}"
@@ -115,6 +117,11 @@ def block_rows(document: Mapping[str, Any]) -> tuple[Sequence[str], list[list[st
     return (*titles, "x faster"), [[*row, ratio] for row, ratio in zip(rows, ratios, strict=True)]
 
 
+def kernel_titles(pipeline: Mapping[str, Any]) -> Sequence[str]:
+    """Return the titles of the table of kernels."""
+    return (*KERNEL_TITLES, ENERGY_TITLE) if _has_energy(pipeline) else KERNEL_TITLES
+
+
 def kernel_rows(pipeline: Mapping[str, Any]) -> list[list[str]]:
     """Return the rows of the slowest kernels of a pipeline, and one for all others."""
     rows, whole_s = pipeline["kernels"], pipeline["whole_s"]
@@ -123,7 +130,17 @@ def kernel_rows(pipeline: Mapping[str, Any]) -> list[list[str]]:
         seconds, calls = (sum(row[key] for row in others) for key in ("seconds", "calls"))
         share = format_percent(seconds / whole_s)
         cells.append([f"{len(others)} others", str(calls), _ms(seconds), share, *[MISSING] * 5])
-    return cells
+    if not _has_energy(pipeline):
+        return cells
+    energies_j = [row["energy_j"] for row in rows[:MOST_KERNELS]]
+    if others:
+        known_j = [row["energy_j"] for row in others if row["energy_j"] is not None]
+        energies_j.append(sum(known_j) if len(known_j) == len(others) else None)
+    return [[*row, _ms(energy_j)] for row, energy_j in zip(cells, energies_j, strict=True)]
+
+
+def _has_energy(pipeline: Mapping[str, Any]) -> bool:
+    return any(row.get("energy_j") is not None for row in pipeline["kernels"])
 
 
 def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -136,6 +153,14 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "bound by", f"what takes longer at the peaks; neither where the kernel has less than {format_percent(FAR)}"
     yield "GFLOP/s", "additions, multiplications and comparisons; functions such as exp count as none"
     yield "code", "machine code of one kernel"
+    if any(map(_has_energy, document["pipelines"])):
+        yield (
+            ENERGY_TITLE,
+            "energy of the whole device for all calls of a kernel in an inference, repeated alone on the same data for "
+            "seconds",
+        )
+    if any(each.get("is_alone") for each in document["pipelines"]):
+        yield "ms", "of kernels that ran alone, because this runtime does not tell the calls of an inference apart"
     hidden = [name_text(each) for each in document["pipelines"] if each["blocks"] is None]
     if hidden:
         reason = "several cases, no repeats, or its kernels do not match the operators"
@@ -171,4 +196,5 @@ def _times_faster(first: float | None, last: float | None) -> str:
 
 
 def _ms(seconds: float | None) -> str:
+    """Return thousandths: milliseconds of seconds, millijoules of joules."""
     return MISSING if seconds is None else format_number(1e3 * seconds)

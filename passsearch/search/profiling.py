@@ -1,14 +1,14 @@
 """Profiles: where the time of an inference goes, by kernel and by block, for several pipelines side by side."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from passsearch.analysis import parts_of_calls
 from passsearch.core import Candidate, Failure, timestamp
 from passsearch.dialects.contract import RUNTIME, KernelCost
 from passsearch.errors import UserError
-from passsearch.evaluate import NetworkProfile, WorkerEvaluator
+from passsearch.evaluate import NetworkProfile, Session, WorkerEvaluator
 from passsearch.search.document import Document, model_document, toolchain_document
 from passsearch.store import SCHEMA
 from passsearch.worker import Peaks
@@ -25,6 +25,7 @@ def profile_candidates(
     *,
     peaks: Peaks | None,
     peaks_reason: str = "",
+    energy: bool = False,
     progress: Callable[[str, int, int], None],
 ) -> Document:
     """Return the times of all kernels of candidates, which run in turns in several processes.
@@ -34,6 +35,7 @@ def profile_candidates(
         candidates: The candidates; the first one is the baseline.
         peaks: What the device can do at most; ``None`` if that is unknown.
         peaks_reason: Why it is unknown.
+        energy: True to read the energy of every kernel, where the device has a meter.
         progress: Callback; gets a text, the number of finished pipelines and the number of all.
 
     Raises:
@@ -44,7 +46,7 @@ def profile_candidates(
     if session.cannot_run_reason:
         raise UserError(f"Nothing can be timed for `{session.target}`: {session.cannot_run_reason}.")
     progress("timing kernels", 0, len(candidates))
-    profiles = evaluator.profile(candidates)
+    profiles = evaluator.profile(candidates, energy=energy)
     if isinstance(profiles, Failure):
         raise profiles.as_error(f"The profile failed in {profiles.stage}: {profiles.reason}.")
     rows = [
@@ -61,8 +63,18 @@ def profile_candidates(
         "threads": session.threads,
         "peaks": asdict(peaks) if peaks else None,
         "peaks_reason": peaks_reason,
+        "unavailable": {} if all(each.energy_j for each in profiles) else {"energy_j": _no_energy(session, energy)},
         "pipelines": rows,
     }
+
+
+def _no_energy(session: Session, energy: bool) -> str:
+    """Return why there is no energy of kernels."""
+    if not energy:
+        return "read on request only, because every kernel runs alone for seconds (`--energy`)"
+    return session.sensors.unavailable.get(
+        "energy_j", "this runtime does not run single kernels, or the network has cases"
+    )
 
 
 def _pipeline(
@@ -81,7 +93,9 @@ def _pipeline(
     kernels_s, whole_s = sum(seconds for _, seconds in kernels), min(profile.whole_s)
     network = evaluator.network
     # The summary is that of the first case; the calls are those of all cases.
-    parts = None if network.cases else parts_of_calls(network.summary, [name for name, _ in kernels])
+    parts = (
+        None if network.cases or profile.is_alone else parts_of_calls(network.summary, [name for name, _ in kernels])
+    )
     return {
         "name": candidate.name,
         "pipeline": str(candidate.pipeline),
@@ -93,7 +107,8 @@ def _pipeline(
         "kernels_s": kernels_s,
         "kernels_share": kernels_s / whole_s,
         "rest": {"runtime": runtime_s, UNOBSERVED: whole_s - kernels_s - runtime_s},
-        "kernels": _kernel_rows(kernel_calls, profile.costs, peaks),
+        "is_alone": profile.is_alone,
+        "kernels": _kernel_rows(kernel_calls, profile, peaks),
         "blocks": None if parts is None else _block_rows(kernels, parts),
         "calls": [
             {"kernel": name, "seconds": seconds, "part": parts[place] if parts else None}
@@ -103,19 +118,22 @@ def _pipeline(
 
 
 def _kernel_rows(
-    calls: Sequence[tuple[str, float, float]], costs: Mapping[str, KernelCost], peaks: Peaks | None
+    calls: Sequence[tuple[str, float, float]], profile: NetworkProfile, peaks: Peaks | None
 ) -> list[Document]:
     """Return a row for each kernel, the slowest first.
 
     Args:
         calls: Name, seconds by weight, and weight of every call.
-        costs: Operations and bytes of one call, by kernel.
+        profile: What is known of the kernels: operations and bytes of one call, and energy.
         peaks: What the device can do at most.
     """
     by_name: dict[str, list[tuple[float, float]]] = {}
     for name, seconds, weight in calls:
         by_name.setdefault(name, []).append((seconds, weight))
-    rows = [_kernel_row(name, values, costs.get(name), peaks) for name, values in by_name.items()]
+    rows = [
+        {**_kernel_row(name, values, profile.costs.get(name), peaks), "energy_j": profile.energy_j.get(name)}
+        for name, values in by_name.items()
+    ]
     return sorted(rows, key=lambda row: -float(row["seconds"]))
 
 

@@ -1,16 +1,14 @@
 """The requests that a worker serves. Needs the standard library, numpy and the dialect's bridge."""
 
-import fcntl
 import json
 import math
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from passsearch.core import (
     COMPILE_PARTS,
@@ -41,17 +39,17 @@ from passsearch.dialects.contract import (
 from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
+from passsearch.worker.device_turn import device_turn
 from passsearch.worker.failure_kinds import failure_kind
 from passsearch.worker.state_cache import StateCache, resident_bytes
 
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
-FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile"})
+FORKING_VERBS = frozenset(
+    {"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile", "kernel_windows"}
+)
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
-
-LOCK_POLL_S = 0.05
-"""Time between two attempts to take the lock of a device, as long as that of ``FileLock``."""
 
 HALF_LIMIT = 2**-7
 """Largest deviation of a kernel's outputs in 16 bits, as a share of the largest: eight roundings of float16."""
@@ -220,7 +218,7 @@ class Verbs:
             unknown = Failure("infra", "measure", "", f"the schedule to compare with does not run: {refusal}")
             return {"variants": [{"reason": refusal}, *[{"failure": unknown.to_json()}] * (len(answers) - 1)]}
         # Only now, because generating code takes far longer than running it, and other searches use the device then.
-        with _device_turn(request["device_lock"]):
+        with device_turn(request["device_lock"]):
             expected = built[0].outputs()
             has_halves = any(each.dtype.itemsize == 2 for each in expected)
             limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
@@ -272,7 +270,18 @@ class Verbs:
         executables = [self._open(folder, request) for folder in request["folders"]]
         plan = windows.WindowPlan(**request["plan"])
         pin_process(self._bridge.threads())
-        return {"windows": windows.run_windows(executables, types=_types(request["inputs"]), plan=plan)}
+        for executable in executables:
+            executable.run(random_inputs(_types(request["inputs"]), seed=0))
+        return {"windows": windows.run_windows([each.run_repeatedly for each in executables], plan=plan)}
+
+    def do_kernel_windows(self, request: Request) -> Answer:
+        """Run every kernel of one artifact in a window, as ``do_consume`` runs artifacts."""
+        executable = self._open(request["folder"], request)
+        plan = windows.WindowPlan(**request["plan"])
+        pin_process(self._bridge.threads())
+        runs = executable.kernel_runs(random_inputs(_types(request["inputs"]), seed=0)) or {}
+        calls = {name: run.calls for name, run in runs.items()}
+        return {"calls": calls, "windows": windows.run_windows([run.repeat for run in runs.values()], plan=plan)}
 
     def do_expect(self, request: Request) -> Answer:
         """Answer digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
@@ -326,28 +335,6 @@ def _function(text: str) -> Callable[..., Any]:
     module, _, name = text.partition(":")
     function: Callable[..., Any] = getattr(import_module(module), name)
     return function
-
-
-@contextmanager
-def _device_turn(lock: str | None) -> Iterator[None]:
-    """Hold the lock of a device, as ``WorkerPool.device_turn`` does; none for a CPU."""
-    if lock is None:
-        yield
-        return
-    Path(lock).parent.mkdir(parents=True, exist_ok=True)
-    with Path(lock).open("w") as file:
-        # As `FileLock` does: a process that sleeps in the lock would be served before all that ask now and then.
-        while not _locks(file):
-            time.sleep(LOCK_POLL_S)
-        yield
-
-
-def _locks(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _reason(error: CompileError) -> str:

@@ -13,15 +13,31 @@ from passsearch.api.common import refuse_unreadable
 from passsearch.core import Objective
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Session, WorkerEvaluator, open_session
+from passsearch.evaluate.timing import Timing
 from passsearch.frontends import resolve
 from passsearch.measure import SensorReading, Sensors, WindowPlan
-from passsearch.search import ComparisonOptions, Document, Run, RunOptions, Side, compare_candidates, named_candidate
+from passsearch.report.profile import profile_html, profile_text
+from passsearch.search import (
+    ComparisonOptions,
+    Document,
+    Run,
+    RunOptions,
+    Side,
+    compare_candidates,
+    named_candidate,
+    profile_candidates,
+)
 from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
 WATTS = 50.0
 WINDOWS = WindowPlan(windows=2, window_s=0.2, settle_s=0.05)
-PLANS = replace(SHORT, search_windows=replace(WINDOWS, windows=1), final_windows=WINDOWS)
+PLANS = replace(
+    SHORT,
+    search_windows=replace(WINDOWS, windows=1),
+    final_windows=WINDOWS,
+    kernel_windows=replace(WINDOWS, windows=1),
+)
 ENERGY = (Objective.parse("energy"),)
 
 
@@ -106,6 +122,55 @@ def test_a_meter_that_fails_is_a_fault_of_the_machine_and_no_crash(session: Sess
     broken = replace(session, probe_sensors=metered(SilentMeter()))
     with pytest.raises(EnvironmentFault, match="the device did not report its energy"):
         tune(broken, tmp_path / "run", trials=1)
+
+
+@pytest.fixture
+def relax_session(relax: Toolchain, small_network: Path, tmp_path: Path) -> Session:
+    file = resolve(small_network, folder=tmp_path / "models")
+    probe = metered(ConstantPowerMeter())
+    return open_session(file, toolchain=relax.name, target=None, plans=PLANS, probe_sensors=probe)
+
+
+def profile(session: Session, folder: Path, *, energy: bool) -> tuple[Document, Document]:
+    """Return a profile of the sequence with schedules, and its pipeline."""
+    with Log(folder / "log.jsonl") as log, WorkerEvaluator(session, log=log, folder=folder / "files") as evaluator:
+        candidates = [named_candidate(session, "schedule-cpu")]
+        document = profile_candidates(evaluator, candidates, peaks=None, energy=energy, progress=lambda *_: None)
+    return document, document["pipelines"][0]
+
+
+def test_the_energy_of_every_kernel_is_read_while_it_runs_alone(relax_session: Session, tmp_path: Path) -> None:
+    document, pipeline = profile(relax_session, tmp_path, energy=True)
+    assert len(pipeline["kernels"]) > 1 and not pipeline["is_alone"] and document["unavailable"] == {}
+    for row in pipeline["kernels"]:
+        # Alone on warm caches and in its place: on a busy machine the two differ by a factor.
+        assert 0.01 < row["energy_j"] / (WATTS * row["seconds"]) < 50, row
+    assert "mJ" in profile_text(document, width=200) and "mJ" in profile_html(document)
+
+
+@pytest.mark.parametrize(
+    ("energy", "reason"), [(False, "on request"), (True, "no counter")], ids=["not asked for", "no meter"]
+)
+def test_a_profile_without_energy_says_why(
+    relax_session: Session, tmp_path: Path, *, energy: bool, reason: str
+) -> None:
+    document, pipeline = profile(replace(relax_session, probe_sensors=unmetered), tmp_path, energy=energy)
+    assert {row["energy_j"] for row in pipeline["kernels"]} == {None}
+    assert reason in document["unavailable"]["energy_j"]
+    assert "mJ" not in profile_text(document, width=200)
+
+
+def test_kernels_run_alone_where_the_calls_of_an_inference_are_not_told_apart(
+    relax_session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A GPU runs kernels later than they are called, so its runtime gives no times of calls.
+    whole = {"processes": [[{"calls": None, "whole_s": 1.0, "weights": []}]]}
+    monkeypatch.setattr(Timing, "profile", lambda *_: whole)
+    document, pipeline = profile(relax_session, tmp_path, energy=False)
+    assert pipeline["is_alone"] and pipeline["whole_s"] == 1.0 and pipeline["blocks"] is None
+    assert len(pipeline["calls"]) == sum(row["calls"] for row in pipeline["kernels"]) > 1
+    assert all(0 < row["energy_j"] / row["seconds"] == pytest.approx(WATTS, rel=0.1) for row in pipeline["kernels"])
+    assert "ran alone" in profile_text(document, width=200)
 
 
 def test_an_objective_that_no_sensor_reads_is_refused(session: Session) -> None:

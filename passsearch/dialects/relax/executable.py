@@ -3,8 +3,9 @@
 import hashlib
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import tvm
 from tvm import relax
 
 from passsearch.core import MAIN
-from passsearch.dialects.contract import RUNTIME, Array, Artifact, Executable, KernelCalls
+from passsearch.dialects.contract import RUNTIME, Array, Artifact, Executable, KernelCalls, KernelRun, KernelRuns
 from passsearch.dialects.relax.schedules import PACKED
 from passsearch.dialects.shared import parse_device
 
@@ -87,13 +88,35 @@ class VirtualMachineExecutable(Executable):
                 calls.append((RUNTIME + name.rpartition(".")[2], time.perf_counter() - begin))
             return 0  # the machine goes on with the call
 
+        self._observe(instrument, inputs)
+        return calls
+
+    def kernel_runs(self, inputs: Mapping[str, Array]) -> KernelRuns | None:
+        """Run one inference; return by kernel its calls, to be repeated alone on the same data."""
+        calls: dict[str, list[tuple[Any, Sequence[Any]]]] = {}
+
+        def instrument(function: Any, name: str, before: bool, _result: Any, *arguments: Any) -> int:
+            if before and not name.startswith(BUILTIN):
+                calls.setdefault(name.removesuffix(PACKED), []).append((function, arguments))
+            return 0
+
+        self._observe(instrument, inputs)
+        return {name: KernelRun(len(own), partial(self._repeat, own)) for name, own in calls.items()} or None
+
+    def _observe(self, instrument: Callable[..., int], inputs: Mapping[str, Array]) -> None:
+        """Run one inference, and call ``instrument`` before and after every call."""
         arrays = self._arrays(inputs)
         self._machine.set_instrument(instrument)
         try:
             self._machine[self._function](*arrays)
         finally:
             self._machine.set_instrument(None)
-        return calls
+
+    def _repeat(self, calls: Sequence[tuple[Any, Sequence[Any]]], number: int) -> None:
+        for _ in range(number):
+            for function, arguments in calls:
+                function(*arguments)
+        self._device.sync()
 
 
 def _flatten(outputs: Any) -> list[Any]:

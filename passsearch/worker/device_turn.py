@@ -1,0 +1,33 @@
+"""The turn on a device, for a process that builds before it runs; ``WorkerPool.device_turn`` holds the same lock."""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+LOCK_POLL_S = 0.05
+"""Time between two attempts to take the lock of a device, as long as that of ``FileLock``."""
+
+
+@contextmanager
+def device_turn(lock: str | None) -> Iterator[None]:
+    """Hold the lock of a device, as ``WorkerPool.device_turn`` does; none for a CPU."""
+    if lock is None:
+        yield
+        return
+    Path(lock).parent.mkdir(parents=True, exist_ok=True)
+    with Path(lock).open("w") as file:
+        # As `FileLock` does: a process that sleeps in the lock would be served before all that ask now and then.
+        while not _locks(file):
+            time.sleep(LOCK_POLL_S)
+        yield
+
+
+def _locks(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
