@@ -29,7 +29,7 @@ from passsearch.batch.records import (
     read_document,
 )
 from passsearch.core import USUAL_TRIALS, interruptible, safe_file_name, timestamp
-from passsearch.errors import PassSearchError, UserError
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import catalog_files
 from passsearch.store import RESULT, accident_in, read_result
 
@@ -276,6 +276,10 @@ class Reporter:
         except OSError as error:  # of a disk or a network drive; the job may go on later
             self.write(INTERRUPTED, reason=_reason(error))
             raise
+        except EnvironmentFault as error:  # of this node; another one may be sound
+            reason = _reason(error)
+            self.write(FAILED if self._is_again(reason) else INTERRUPTED, reason=reason)
+            raise
         except Exception as error:  # all of them: the report is what the user sees of a node
             self.write(FAILED, reason=_reason(error))
             raise
@@ -284,9 +288,13 @@ class Reporter:
             self.write(INTERRUPTED)
             return
         accident = job.accident
-        # What happens a second time is no accident. After the colon stand a number or words of the system.
-        is_final = not accident or accident.partition(":")[0] == self._earlier_reason.partition(":")[0]
+        is_final = not accident or self._is_again(accident)
         self.write(FINISHED if is_final else INTERRUPTED, progress="", reason=accident)
+
+    def _is_again(self, reason: str) -> bool:
+        """Return whether the job ended for this reason before: what happens a second time is no accident."""
+        # After the colon stand a number or words of the system.
+        return reason.partition(":")[0] == self._earlier_reason.partition(":")[0]
 
     def _progress(self, text: str, done: int, total: int) -> None:
         # A total of 0 marks a note, which is no step.

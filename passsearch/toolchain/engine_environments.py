@@ -14,7 +14,7 @@ from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain.folders import data_folder
 from passsearch.toolchain.host_python import HostPython, describe
 from passsearch.toolchain.install import INSTALL_TIMEOUT_S, Progress
-from passsearch.toolchain.partial_folder import delete_leftovers, delete_scripts, partial_folder, replace_folder
+from passsearch.toolchain.partial_folder import delete_partial_folders, delete_scripts, partial_folder, replace_folder
 from passsearch.toolchain.pip import Pip, make_environment
 from passsearch.toolchain.probe import absolute
 from passsearch.toolchain.registry import hold_lock, write_error
@@ -68,7 +68,7 @@ def install_engine(
         lock = _lock(environment, host)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            delete_leftovers(folder)
+            delete_partial_folders(folder)
             _check_disk(environment, folder.parent)
             with partial_folder(folder) as partial:
                 progress(f"making an environment with Python {host.version_text}")

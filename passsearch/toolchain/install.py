@@ -13,7 +13,7 @@ from passsearch.dialects import Dialect, dialect
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.toolchain.folders import toolchains_folder
 from passsearch.toolchain.host_python import HostPython, describe
-from passsearch.toolchain.partial_folder import delete_leftovers, delete_scripts, partial_folder, replace_folder
+from passsearch.toolchain.partial_folder import delete_partial_folders, delete_scripts, partial_folder, replace_folder
 from passsearch.toolchain.pip import Pip, make_environment
 from passsearch.toolchain.probe import ProbeResult, absolute, probe
 from passsearch.toolchain.recipe import Recipe, check_frameworks, make_recipe
@@ -157,7 +157,7 @@ def _create(
 ) -> Toolchain:
     """Create an environment beside its final folder, probe it, and only then rename it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    delete_leftovers(folder)
+    delete_partial_folders(folder)
     _check_disk(recipe, folder.parent, disk_bytes=steps.disk_bytes)
     _log.info("Installing toolchain `%s` with Python %s.", recipe.arguments, recipe.host.version_text)
     with partial_folder(folder) as partial:

@@ -38,7 +38,7 @@ def replace_folder(folder: Path, new: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def delete_leftovers(folder: Path) -> None:
+def delete_partial_folders(folder: Path) -> None:
     """Delete the folders of installations that were killed."""
     # The lock is held, so no other installation of this dialect should run here; the process id makes sure of it.
     for leftover in folder.parent.glob(f"{folder.name}.partial-*"):

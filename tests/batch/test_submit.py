@@ -197,6 +197,20 @@ def test_a_report_that_cannot_be_written_ends_no_job(tmp_path: Path) -> None:
     assert job.is_finished and job.records.report is not None and job.records.report.state == "finished"
 
 
+def test_a_fault_of_the_node_fails_a_job_the_second_time_only(tmp_path: Path, queue: InProcess) -> None:
+    [job, _] = jobs = _jobs(tmp_path)
+    for state in ("interrupted", "failed"):
+        _submit(jobs, queue)
+        fault = EnvironmentFault("the device is lost: code 79")
+        with mock.patch.object(Countdown, "run", side_effect=fault), pytest.raises(EnvironmentFault, match="lost"):
+            Reporter(job.records).watch(job)
+        queue.jobs.clear()
+        assert _states([job], queue) == [(state, "the device is lost: code 79")]
+    assert _submit([job], queue) == [] and _submit([job], queue, RESUBMIT) == [job.name]
+    queue.work()
+    assert _states([job], queue) == [("finished", "")]
+
+
 def test_a_job_of_another_machine_has_ended_when_its_report_says_so(tmp_path: Path, queue: InProcess) -> None:
     [_, bad] = jobs = _jobs(tmp_path)
     _submit(jobs, queue)
