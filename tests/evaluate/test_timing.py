@@ -116,6 +116,6 @@ def test_the_calls_of_a_profile_are_those_of_the_process_with_the_fastest_infere
         {"calls": [["dense", 1.0], ["add", 3.0]], "whole_s": 5.5, "weights": [1.0, 0.1]},
         {"calls": [["dense", 2.0], ["add", 2.5]], "whole_s": 4.5, "weights": [1.0, 0.1]},
     ]
-    profile = NetworkProfile.from_answers(cast(Built, None), answers, {})
+    profile = NetworkProfile.from_answers(cast(Built, None), answers, {}, {})
     assert profile.calls == [("dense", 2.0), ("add", 2.5)]
     assert (profile.whole_s, profile.weights) == ((5.5, 4.5), (1.0, 0.1))
