@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -184,17 +185,24 @@ WITH_LARGE_TILES = ("conv", "conv of odd channels", "product", "batched product"
 """Cases that are scheduled with ``LARGE_TILES`` as well."""
 
 
-def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
+@cache
+def sample(name: str) -> tuple[Any, Any, Any, str]:
+    """Return a module without schedules, an input, the output, which does not depend on the processor, and the type."""
     shape, body = CASES[name]
     dtype = name.rpartition(" in ")[2] if " in " in name else "float32"
     fusion = (transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
-    passes = (transform.LegalizeOps(), *fusion)
-    value = values(shape, dtype)
+    target, value = TARGETS["x86-64"], values(shape, dtype)
     with target, tvm.transform.PassContext(opt_level=4):
-        plain = tvm.transform.Sequential(passes)(network(shape, body, dtype))
+        plain = tvm.transform.Sequential([transform.LegalizeOps(), *fusion])(network(shape, body, dtype))
+    return plain, value, run(plain, value, target), dtype
+
+
+def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
+    plain, value, expected, dtype = sample(name)
+    with target, tvm.transform.PassContext(opt_level=4):
         scheduled = ScheduleCPU(**settings)(plain.clone())
     functions = [function for _, function in scheduled.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
-    expected, actual = run(plain, value, target), run(scheduled, value, target)
+    actual = run(scheduled, value, target)
     limit = 1e-2 if dtype == "float16" else 1e-5
     text = scheduled.script()
     return {

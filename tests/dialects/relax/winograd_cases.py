@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -98,15 +99,24 @@ def loops(module: Any) -> Any:
     return tvm.transform.Sequential((transform.LegalizeOps(), *fusion))(module)
 
 
-def fitting_case(name: str, size: int, target: Any) -> dict[str, Any]:
+@cache
+def sample(name: str) -> tuple[Any, Any, Any]:
+    """Return a network, an input, and the output, which does not depend on the processor."""
     shape, body, dtype = FITTING[name]
-    plain = network(shape, body, dtype)
+    plain, target = network(shape, body, dtype), TARGETS["x86-64"]
     value = RANDOM.standard_normal(shape).astype(dtype)
     with target, tvm.transform.PassContext(opt_level=4):
+        direct = loops(plain)
+    return plain, value, run(direct, value, target)
+
+
+def fitting_case(name: str, size: int, target: Any) -> dict[str, Any]:
+    plain, value, expected = sample(name)
+    with target, tvm.transform.PassContext(opt_level=4):
         converted = Winograd(size=size)(plain)
-        direct, scheduled = loops(plain), ScheduleCPU()(loops(converted))
+        scheduled = ScheduleCPU()(loops(converted))
     functions = [function for _, function in scheduled.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
-    expected, actual = run(direct, value, target), run(scheduled, value, target)
+    actual = run(scheduled, value, target)
     return {
         "direct": "nn.conv2d" in converted.script(),
         "scheduled": all(bool(function.attrs[SCHEDULED]) for function in functions),
