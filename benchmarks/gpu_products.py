@@ -1,9 +1,10 @@
 """Times products of networks by many tiles on a GPU: ``python benchmarks/gpu_products.py NETWORK ... --wheels FOLDER``.
 
-All cores but two build every product of the networks by each tile of ``ScheduleGPU`` that its sizes allow. A build is
-launched once on each of several copies of its data, more than caches hold, as weights of a network are not in caches
-either; the launches are recorded as a CUDA graph, and the fastest of its replays counts. The results of all builds of a
-product are compared with those of the first.
+All cores but two build the products of the networks by the tiles of ``ScheduleGPU`` that their sizes allow: first each
+by the tile that it has by default, then a further tile of every product in turn, in an order that a seed decides. A
+build is launched once on each of several copies of its data, more than caches hold, as weights of a network are not in
+caches either; the launches are recorded as a CUDA graph, and the fastest of its replays counts. The results of all
+builds of a product are compared with those of the first.
 
 Needs PyTorch for CUDA 13 beside what ``gpu_session.py`` needs. The JSON is written every few seconds; a run whose time
 is over says how many builds it has left out.
@@ -15,12 +16,14 @@ import json
 import math
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,7 @@ TARGET = {"kind": "cuda", "thread_warp_size": 32, "max_num_threads": 1024, "max_
 SHARED_BYTES = 49_152
 CACHES_BYTES = 120_000_000
 """More than the caches of an H200 hold."""
-MOST_COPIES = 48
+MOST_COPIES = 1000
 REPLAYS = 12
 MOST_DEVIATION = 1e-4
 """Of the largest result."""
@@ -61,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     end_s = time.monotonic() + options.seconds
     if options.wheels:
-        with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
+        with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
             python = install_beside(options.wheels / PACK, Path(folder) / "environment", ROOT)
             arguments = [*options.networks, "--seconds", str(end_s - time.monotonic()), "--out", str(options.out)]
             folders = {"PASSSEARCH_DATA_DIR": f"{folder}/data", "XDG_CACHE_HOME": f"{folder}/cache"}
@@ -73,9 +76,10 @@ def main() -> None:
         for digest, product in list_products(network, options.toolchain).items():
             product["calls"] = {network: product["calls"]} | products.get(digest, {}).get("calls", {})
             products[digest] = product
-    with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
-        document = time_products(products, Path(folder), options.out, end_s=end_s)
-    print_table(document)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    # Processes that still build when the time is over write into the folder.
+    with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
+        print_table(time_products(products, Path(folder), options.out, end_s=end_s))
 
 
 def tiles_for(sizes: Sequence[int]) -> Iterator[str]:
@@ -130,11 +134,7 @@ def time_products(products: Mapping[str, Any], folder: Path, out: Path, *, end_s
     arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
     rows = {digest: {**product, "us": {}, "failures": {}} for digest, product in products.items()}
     functions = {digest: row.pop("function") for digest, row in rows.items()}
-    jobs = [
-        (digest, rule)
-        for digest, row in rows.items()
-        for rule in dict.fromkeys([row["by_sizes"], *tiles_for(row["sizes"])])
-    ]
+    jobs = order({digest: [row["by_sizes"], *tiles_for(row["sizes"])] for digest, row in rows.items()})
     document = {
         "date": time.strftime("%Y-%m-%d"),
         "device": torch.cuda.get_device_name(),
@@ -152,9 +152,13 @@ def time_products(products: Mapping[str, Any], folder: Path, out: Path, *, end_s
     data = Data()
     for future in as_completed(futures):
         number, digest, rule = futures[future]
-        failure = future.result()
-        if failure is None:
-            failure = data.time(functions[digest], digest, f"{folder}/{number}.so", rows[digest]["us"], rule)
+        try:
+            failure = future.result()
+            if failure is None:
+                failure = data.time(functions[digest], digest, f"{folder}/{number}.so", rows[digest]["us"], rule)
+        except (DeviceLost, BrokenProcessPool) as error:
+            document["ended"] = f"{rule} of {rows[digest]['name']}: {type(error).__name__}: {error}"
+            break
         if failure is not None:
             rows[digest]["failures"][rule] = failure
         document["left"] -= 1
@@ -167,6 +171,21 @@ def time_products(products: Mapping[str, Any], folder: Path, out: Path, *, end_s
     pool.shutdown(wait=False, cancel_futures=True)
     out.write_text(json.dumps(document, indent=1) + "\n")
     return document
+
+
+def order(rules: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return digests and rules: the first rule of every product, then another one of each in turn."""
+    shuffled = random.Random(0)
+    queues = {}
+    for digest, (usual, *others) in rules.items():
+        own = sorted(set(others) - {usual})
+        queues[digest] = [usual, *shuffled.sample(own, len(own))]
+    rounds = itertools.zip_longest(*([(digest, rule) for rule in own] for digest, own in queues.items()))
+    return [job for each in rounds for job in each if job is not None]
+
+
+class DeviceLost(Exception):
+    """A build whose fault ends the CUDA context, so that nothing can be timed any more."""
 
 
 class Data:
@@ -186,6 +205,7 @@ class Data:
         if digest != self.digest:
             self.digest, self.copies = digest, []  # the former copies' memory is free before there are new ones
             self.copies = copies_for(tvm.ir.load_json(function))
+            torch.cuda.synchronize()  # the next stream does not wait for the one that fills them
         run = tvm.runtime.load_module(library)["main"]
         try:
             with torch.cuda.stream(torch.cuda.Stream()):
@@ -203,6 +223,10 @@ class Data:
                 graph.capture_end()
                 us[rule] = round(min(map(_replay_us, [graph] * REPLAYS)) / len(self.copies), 2)
         except Exception as error:  # noqa: BLE001 -- whatever a tile does, the other tiles are timed
+            try:
+                torch.cuda.synchronize()
+            except Exception:  # noqa: BLE001 -- of whatever type
+                raise DeviceLost(f"{error}"[:300]) from error
             return f"{type(error).__name__}: {error}"[:300]
         return None
 
@@ -255,7 +279,7 @@ def print_table(document: Mapping[str, Any]) -> None:
             )
         ]
         print(f"| {network} | {len(own)} | " + " | ".join(f"{value:.0f}" for value in sums) + " |")
-    print(f"{document['left']} builds are left out.")
+    print(f"{document['left']} builds are left out. {document.get('ended', '')}")
 
 
 if __name__ == "__main__":

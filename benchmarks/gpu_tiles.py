@@ -77,7 +77,7 @@ def list_products(network: str, toolchain: str = "relax") -> dict[str, dict[str,
         json.dump({"model": str(model), "pipeline": str(Pipeline(before)), "factories": factories}, file)
         file.flush()
         command = [str(python), __file__, "--in-toolchain", file.name]
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
     products: dict[str, dict[str, Any]] = json.loads(done.stdout.decode().splitlines()[-1])
     return products
 

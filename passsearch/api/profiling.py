@@ -54,7 +54,7 @@ def profile(
     plans: MeasurementPlans | None = None,
     progress: Progress | bool | None = None,
 ) -> Profile:
-    """Time every kernel where the network calls it, and say what bounds it.
+    """Time every kernel where the network calls it (on a GPU alone), and say what bounds it.
 
     The networks run in turns in several processes; the times are those of the fastest inference. Kernels are grouped by
     the repeated blocks of the network, and compared with what this processor can do at most.

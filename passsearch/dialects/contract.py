@@ -112,7 +112,7 @@ class KernelRun:
 
     Attributes:
         calls: Their number.
-        repeat: Makes all of them so many times, on their data, and waits until the device has finished.
+        repeat: Repeats all of them so many times, on copies of their data, and waits until the device has finished.
     """
 
     calls: int

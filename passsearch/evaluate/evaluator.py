@@ -267,13 +267,14 @@ class WorkerEvaluator:
             return processes
         profiles = []
         for built, answers in zip(artifacts, zip(*processes, strict=True), strict=True):
-            costs, is_together = self.builder.kernel_costs(built), answers[0]["calls"] is not None
+            costs, has_calls = self.builder.kernel_costs(built), all(answer["calls"] is not None for answer in answers)
             alone: Mapping[str, Any] | Failure = {}
-            if not is_together or (energy and self.session.sensors.meter is not None):
+            # What runs alone is not weighed by cases.
+            if not self.network.cases and (not has_calls or (energy and self.session.sensors.meter is not None)):
                 alone = self._kernels_alone(built, number=len(costs))
             if isinstance(alone, Failure):
                 return alone
-            if not is_together and not alone:
+            if not has_calls and not alone:
                 reason = f"the runtime of `{self.session.target}` does not tell kernels apart"
                 return Failure("infra", "measure", "", reason)
             profiles.append(NetworkProfile.from_answers(built, answers, costs, alone))
@@ -282,8 +283,9 @@ class WorkerEvaluator:
     def _kernels_alone(self, built: Built, *, number: int) -> Mapping[str, Any] | Failure:
         """Return calls, seconds and energy by kernel, each run alone; empty if this runtime cannot do that."""
         folder, plan = str(built.folder), self.plans.kernel_windows
+        key = f"{built.digest}|{self.session.sensors.meter is not None}"
         fact = self._facts.recall_or_record(
-            "kernels alone", built.digest, lambda: self._timing.kernel_windows(folder, plan, kernels=number)
+            "kernels alone", key, lambda: self._timing.kernel_windows(folder, plan, kernels=number)
         )
         return read_fact(fact, lambda answer: answer["kernels"])
 

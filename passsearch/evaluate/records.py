@@ -389,10 +389,11 @@ class NetworkProfile:
         """Read the answers of all processes about one artifact, and of one about its kernels alone."""
         # One process for both: in another one the network lies at other addresses, and takes another time.
         fastest = min(answers, key=lambda answer: float(answer["whole_s"]))
-        calls = [(name, seconds) for name, seconds in fastest["calls"] or ()]
-        for name, row in () if calls else alone.items():
+        is_alone = any(answer["calls"] is None for answer in answers)
+        calls = [] if is_alone else [(name, seconds) for name, seconds in fastest["calls"]]
+        for name, row in alone.items() if is_alone else ():
             calls += [(name, row["seconds"] / row["calls"])] * row["calls"]
-        weights = tuple(fastest.get("weights") or [1.0] * len(calls))
+        weights = tuple(fastest.get("weights") or ()) if not is_alone else ()
         energy_j = {name: row["energy_j"] for name, row in alone.items() if row["energy_j"] is not None}
         whole_s = tuple(answer["whole_s"] for answer in answers)
-        return cls(built, calls, whole_s, costs, weights, energy_j, is_alone=fastest["calls"] is None)
+        return cls(built, calls, whole_s, costs, weights or (1.0,) * len(calls), energy_j, is_alone)

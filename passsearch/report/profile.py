@@ -136,7 +136,7 @@ def kernel_rows(pipeline: Mapping[str, Any]) -> list[list[str]]:
     if others:
         known_j = [row["energy_j"] for row in others if row["energy_j"] is not None]
         energies_j.append(sum(known_j) if len(known_j) == len(others) else None)
-    return [[*row, _ms(energy_j)] for row, energy_j in zip(cells, energies_j, strict=True)]
+    return [[*row, _thousandths(energy_j)] for row, energy_j in zip(cells, energies_j, strict=True)]
 
 
 def _has_energy(pipeline: Mapping[str, Any]) -> bool:
@@ -156,14 +156,19 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if any(map(_has_energy, document["pipelines"])):
         yield (
             ENERGY_TITLE,
-            "energy of the whole device for all calls of a kernel in an inference, repeated alone on the same data for "
-            "seconds",
+            "energy of the whole device for all calls of a kernel in an inference, repeated alone for seconds",
         )
+    elif reason := document.get("unavailable", {}).get("energy_j"):
+        yield "energy", f"not shown: {reason}"
     if any(each.get("is_alone") for each in document["pipelines"]):
-        yield "ms", "of kernels that ran alone, because this runtime does not tell the calls of an inference apart"
+        yield (
+            "ms",
+            "of kernels that ran alone, because this runtime does not tell the calls of an inference apart; some "
+            "microseconds, which a launch takes, are the least",
+        )
     hidden = [name_text(each) for each in document["pipelines"] if each["blocks"] is None]
     if hidden:
-        reason = "several cases, no repeats, or its kernels do not match the operators"
+        reason = "several cases, no repeats, kernels that ran alone, or that do not match the operators"
         yield "blocks", f"not shown for {', '.join(hidden)}: {reason}"
 
 
@@ -196,5 +201,8 @@ def _times_faster(first: float | None, last: float | None) -> str:
 
 
 def _ms(seconds: float | None) -> str:
-    """Return thousandths: milliseconds of seconds, millijoules of joules."""
-    return MISSING if seconds is None else format_number(1e3 * seconds)
+    return _thousandths(seconds)
+
+
+def _thousandths(value: float | None) -> str:
+    return MISSING if value is None else format_number(1e3 * value)

@@ -49,6 +49,7 @@ def profile_candidates(
     profiles = evaluator.profile(candidates, energy=energy)
     if isinstance(profiles, Failure):
         raise profiles.as_error(f"The profile failed in {profiles.stage}: {profiles.reason}.")
+    no_energy = _no_energy(session, is_asked_for=energy, has_cases=bool(evaluator.network.cases))
     rows = [
         _pipeline(evaluator, candidate, profile, peaks=peaks)
         for candidate, profile in zip(candidates, profiles, strict=True)
@@ -63,18 +64,18 @@ def profile_candidates(
         "threads": session.threads,
         "peaks": asdict(peaks) if peaks else None,
         "peaks_reason": peaks_reason,
-        "unavailable": {} if all(each.energy_j for each in profiles) else {"energy_j": _no_energy(session, energy)},
+        "unavailable": {} if all(each.energy_j for each in profiles) else {"energy_j": no_energy},
         "pipelines": rows,
     }
 
 
-def _no_energy(session: Session, energy: bool) -> str:
+def _no_energy(session: Session, *, is_asked_for: bool, has_cases: bool) -> str:
     """Return why there is no energy of kernels."""
-    if not energy:
+    if "energy_j" in session.sensors.unavailable:
+        return session.sensors.unavailable["energy_j"]
+    if not is_asked_for:
         return "read on request only, because every kernel runs alone for seconds (`--energy`)"
-    return session.sensors.unavailable.get(
-        "energy_j", "this runtime does not run single kernels, or the network has cases"
-    )
+    return "the network has several cases" if has_cases else "this runtime does not run single kernels"
 
 
 def _pipeline(

@@ -27,6 +27,13 @@ def test_tiles_neither_pad_much_nor_leave_the_gpu_idle(products: Any) -> None:
     assert not list(products.tiles_for([1, 128, 2, 768])), "two columns in 16 threads are mostly padding"
 
 
+def test_every_product_has_its_turn(products: Any) -> None:
+    jobs = products.order({"a": ["usual", "x", "y"], "b": ["z", "z"], "c": ["w", "v"]})
+    assert jobs[:3] == [("a", "usual"), ("b", "z"), ("c", "w")]
+    assert {digest for digest, _ in jobs[3:5]} == {"a", "c"}
+    assert sorted(jobs) == [("a", "usual"), ("a", "x"), ("a", "y"), ("b", "z"), ("c", "v"), ("c", "w")]
+
+
 def test_a_table_sums_what_the_calls_of_a_network_take(products: Any, capsys: pytest.CaptureFixture[str]) -> None:
     rows = {
         "a": {"calls": {"bert": 2, "gpt": 1}, "by_sizes": "t", "us": {"t": 10.0, "better": 8.0, "bestv": 5.0}},

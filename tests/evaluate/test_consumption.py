@@ -154,7 +154,8 @@ def test_the_energy_of_every_kernel_is_read_while_it_runs_alone(relax_session: S
 def test_a_profile_without_energy_says_why(
     relax_session: Session, tmp_path: Path, *, energy: bool, reason: str
 ) -> None:
-    document, pipeline = profile(replace(relax_session, probe_sensors=unmetered), tmp_path, energy=energy)
+    session = replace(relax_session, probe_sensors=unmetered) if energy else relax_session
+    document, pipeline = profile(session, tmp_path, energy=energy)
     assert {row["energy_j"] for row in pipeline["kernels"]} == {None}
     assert reason in document["unavailable"]["energy_j"]
     assert "mJ" not in profile_text(document, width=200)

@@ -119,3 +119,14 @@ def test_the_calls_of_a_profile_are_those_of_the_process_with_the_fastest_infere
     profile = NetworkProfile.from_answers(cast(Built, None), answers, {}, {})
     assert profile.calls == [("dense", 2.0), ("add", 2.5)]
     assert (profile.whole_s, profile.weights) == ((5.5, 4.5), (1.0, 0.1))
+
+
+def test_one_process_without_calls_leaves_the_kernels_that_ran_alone() -> None:
+    answers = [{"calls": None, "whole_s": 5.5}, {"calls": [["dense", 2.0]], "whole_s": 4.5, "weights": [1.0]}]
+    alone = {
+        "dense": {"calls": 2, "seconds": 3.0, "energy_j": 7.0},
+        "add": {"calls": 1, "seconds": 0.5, "energy_j": None},
+    }
+    profile = NetworkProfile.from_answers(cast(Built, None), answers, {}, alone)
+    assert profile.calls == [("dense", 1.5), ("dense", 1.5), ("add", 0.5)]
+    assert profile.is_alone and profile.energy_j == {"dense": 7.0} and profile.weights == (1.0, 1.0, 1.0)

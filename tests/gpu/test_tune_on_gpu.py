@@ -55,7 +55,7 @@ def test_schedules_of_a_kernel_are_timed_on_the_gpu(cuda: Toolchain, small_netwo
         assert isinstance(state, str)
         network = evaluator.kernels(state)
         assert not isinstance(network, Failure)
-        rules = ("Matmul", "Fallback", "8x8x2x2x32x1", "8x16x2x2x32x4")
+        rules = ("Matmul", "Fallback", "8x8x2x2x32x1", "8x16x2x2x32x4", "8x16x4x4x16x4v")
         steps = [PassSpec.of("ScheduleGPU"), *(PassSpec.of("ScheduleGPU", rule=rule) for rule in rules)]
         for kernel in network.kernels:
             times = evaluator.variants(network, kernel, steps)

@@ -128,7 +128,15 @@ def test_a_profile_has_the_fastest_inference_observed_and_not(monkeypatch: pytes
     monkeypatch.setattr(kernels, "time", clock)
     networks = [ObservedNetwork(clock), ObservedNetwork(clock)]
     for profile in profile_networks(networks, PLAN, types={}):  # type: ignore[arg-type]
-        assert profile is not None
         assert profile.calls == [("runtime.alloc", 0.5), ("dense", 2.0)]
         assert profile.whole_s == pytest.approx(6.0)
     assert [network.runs for network in networks] == [1 + 3 * 2] * 2
+
+
+def test_a_profile_has_the_whole_inference_where_calls_are_not_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(kernels, "time", clock)
+    network = ObservedNetwork(clock)
+    monkeypatch.setattr(network, "run_by_kernel", lambda *_, **__: None)
+    (profile,) = profile_networks([network], PLAN, types={})  # type: ignore[list-item]
+    assert profile.calls is None and profile.whole_s == pytest.approx(6.0)

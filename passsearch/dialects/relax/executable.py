@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from passsearch.core import MAIN
@@ -20,6 +21,9 @@ from passsearch.dialects.shared import parse_device
 NETWORK, TIMED = "network.so", "passsearch_timed"
 _NUMBERS = itertools.count()
 """Numbers for the names of saved calls: two cases may call one function on inputs of other sizes."""
+
+CAPTURE = "vm.builtin.cuda_graph.run_or_capture"
+"""Records the launches of a part of the network, or launches what it has recorded."""
 
 BUILTIN = "vm."
 """Begin of the names of functions that belong to the virtual machine."""
@@ -92,16 +96,10 @@ class VirtualMachineExecutable(Executable):
         return calls
 
     def kernel_runs(self, inputs: Mapping[str, Array]) -> KernelRuns | None:
-        """Run one inference; return by kernel its calls, to be repeated alone on the same data."""
-        calls: dict[str, list[tuple[Any, Sequence[Any]]]] = {}
-
-        def instrument(function: Any, name: str, before: bool, _result: Any, *arguments: Any) -> int:
-            if before and not name.startswith(BUILTIN):
-                calls.setdefault(name.removesuffix(PACKED), []).append((function, arguments))
-            return 0
-
-        self._observe(instrument, inputs)
-        return {name: KernelRun(len(own), partial(self._repeat, own)) for name, own in calls.items()} or None
+        """Run one inference; return by kernel its calls, to be repeated alone on copies of their data."""
+        recorder = CallRecorder()
+        self._observe(recorder.instrument, inputs)
+        return {name: KernelRun(len(own), partial(self._repeat, own)) for name, own in recorder.calls.items()} or None
 
     def _observe(self, instrument: Callable[..., int], inputs: Mapping[str, Array]) -> None:
         """Run one inference, and call ``instrument`` before and after every call."""
@@ -117,6 +115,46 @@ class VirtualMachineExecutable(Executable):
             for function, arguments in calls:
                 function(*arguments)
         self._device.sync()
+
+
+class CallRecorder:
+    """Records the kernel calls of one inference with copies of their arguments.
+
+    Copies, because the memory of an intermediate result serves for later ones as well: without them a kernel would read
+    what another one has written, and repeated calls would feed each other.
+
+    Attributes:
+        calls: Function and arguments of every call in order, by name of the kernel.
+    """
+
+    def __init__(self) -> None:
+        """Begin without calls."""
+        self.calls: dict[str, list[tuple[Any, Sequence[Any]]]] = {}
+        self._before_capture: dict[str, int] = {}
+
+    def instrument(self, function: Any, name: str, before: bool, _result: Any, *arguments: Any) -> int:
+        """Record a call; the virtual machine calls this before and after every call."""
+        if name == CAPTURE:
+            numbers = {kernel: len(own) for kernel, own in self.calls.items()}
+            if before:
+                self._before_capture = numbers
+            else:
+                self._forget_warm_up(numbers)
+        elif before and not name.startswith(BUILTIN) and isinstance(function, tvm_ffi.Function):
+            self.calls.setdefault(name.removesuffix(PACKED), []).append((function, [_copy(each) for each in arguments]))
+        return 0  # the machine goes on with the call
+
+    def _forget_warm_up(self, numbers: Mapping[str, int]) -> None:
+        """Forget the first half of the calls since a capture began: what is captured runs once before."""
+        for name, number in numbers.items():
+            start = self._before_capture.get(name, 0)
+            del self.calls[name][start : start + (number - start) // 2]
+
+
+def _copy(argument: Any) -> Any:
+    if not isinstance(argument, tvm.runtime.Tensor):
+        return argument
+    return tvm.runtime.empty(argument.shape, argument.dtype, argument.device).copyfrom(argument)
 
 
 def _flatten(outputs: Any) -> list[Any]:

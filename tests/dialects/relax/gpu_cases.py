@@ -57,6 +57,11 @@ def batched(value: Any) -> Any:
     return op.matmul(value, op.permute_dims(value, [0, 2, 1]))
 
 
+def transposed(value: Any) -> Any:
+    """Multiply the transposed input in one kernel: values of different rows are neighbours in its memory."""
+    return op.einsum((value, weights(48, 70)), "ki,kj->ij")
+
+
 def strided(value: Any) -> Any:
     return op.nn.conv2d(value, weights(20, 1, 1, 8), strides=2, data_layout="NHWC", kernel_layout="OHWI")
 
@@ -92,6 +97,7 @@ NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
     "joined": (joined, (1, 8, 9, 9)),
     "pooled": (pooled, (1, 8, 9, 9)),
     "largest": (lambda value: op.astype(op.argmax(value, axis=1), "float32"), (5, 7)),
+    "transposed": (transposed, (48, 37)),
     "squared": (lambda value: op.matmul(value, value), (40, 40)),
 }
 
@@ -196,7 +202,7 @@ if __name__ == "__main__":
         print(json.dumps(check(each)))
     for settings in ({"rule": "8x8x2x2x16x1"}, own, {"rule": "Fallback"}, {"rule": "Matmul"}):
         print(json.dumps(check("product", **settings)))
-    for each in ("product", "convolution", "residual", "swish", "batched", "strided", "squared"):
+    for each in ("product", "convolution", "residual", "swish", "batched", "strided", "squared", "transposed"):
         print(json.dumps(check(each, rule="8x8x2x4x8x3")))
         print(json.dumps(check(each, rule="8x8x4x8x8x3v")))
     for rule in ("8x8x4x4x16x1v", "8x8x2x2x16x1v", "4x8x1x1x8x1v", "4x4x8x4x8x2v"):

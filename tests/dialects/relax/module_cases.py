@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from passsearch.core import BuildOptions, PassSpec, TensorType, read_calls
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.dialects.relax.bridge import RelaxBridge
+from passsearch.dialects.relax.executable import CAPTURE, CallRecorder
 from passsearch.errors import UserError
 
 
@@ -43,6 +45,28 @@ def functions() -> tvm.IRModule:
         with builder.function(name, [outer]):
             builder.emit_func_output(builder.normalize(relax.Call(product, [outer])))
     return builder.get()
+
+
+def record_calls() -> dict[str, object]:
+    """Record calls as the virtual machine reports them, some of them while a CUDA graph is captured."""
+    recorder = CallRecorder()
+    kernel, data = tvm_ffi.convert(lambda *_: None), tvm.runtime.tensor(np.ones(3, dtype="float32"))
+
+    def call(name: str, function: object = kernel) -> None:
+        for before in (True, False):
+            recorder.instrument(function, name, before, None, data, 5)
+
+    call("dense")
+    recorder.instrument(kernel, CAPTURE, True, None)
+    for name in ("dense", "add", "add") * 2:  # what is captured runs once before
+        call(name)
+    recorder.instrument(kernel, CAPTURE, False, None)
+    call("vm.builtin.reshape")
+    call("private", function=relax.op.add)  # a function of the module, whose kernels are reported themselves
+    data.copyfrom(np.zeros(3, dtype="float32"))
+    ((_, (recorded, number)), *_) = recorder.calls["add"]
+    numbers = {name: len(own) for name, own in recorder.calls.items()}
+    return {"calls": numbers, "data": recorded.numpy().tolist(), "number": number}
 
 
 def load(module: tvm.IRModule, inputs: dict[str, TensorType], **calls: str) -> dict[str, object]:
@@ -133,5 +157,6 @@ if __name__ == "__main__":
     print(json.dumps({"case": "chosen", **load(functions(), {}, function="decode")}))
     print(json.dumps({"case": "open function", **load(functions(), {}, function="prefill")}))
     print(json.dumps({"case": "unknown function", **load(functions(), {}, function="encode")}))
+    print(json.dumps({"case": "recorded", **record_calls()}))
     print(json.dumps({"case": "cases", **load_cases()}))
     print(json.dumps({"case": "symbolic", **run_symbolic()}))

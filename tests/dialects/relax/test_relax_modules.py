@@ -22,5 +22,7 @@ def test_open_sizes_are_given_or_refused(cases: Any) -> None:
     assert cases_of_both["same"]
     assert cases_of_both["shapes"] == [[4, 8], [1, 8]]
     assert cases_of_both["calls"] == [0.1, 0.9], "a kernel's calls count by the weight of their function"
+    recorded = {"calls": {"dense": 2, "add": 2}, "data": [1.0, 1.0, 1.0], "number": 5}
+    assert results["recorded"] == {"case": "recorded", **recorded}
     # Sizes stay open where the user wants that; the kernels that are listed are those of fixed sizes.
     assert results["symbolic"] == {"case": "symbolic", "inputs": {"x": [None, 8]}, "kernels": 0, "equal": [True, True]}

@@ -92,8 +92,8 @@ def _rules(rule: str | None) -> list[Any]:
     if tile is None:
         raise ValueError(
             f"ScheduleGPU has no rule `{rule}`; use {', '.join(ORDER)}, or a tile of six numbers such as "
-            "8x16x2x2x32x1. Of one that ends with v, such as 8x16x4x4x16x1v, steps come in fours, and rows and columns "
-            "of a thread in fours, or are 1 or 2"
+            "8x16x2x2x32x1. In a tile that ends with v, such as 8x16x4x4x16x1v, steps are a multiple of 4; rows and "
+            "columns of a thread are 1, 2 or a multiple of 4"
         )
     return [Products(tile), *others]
 

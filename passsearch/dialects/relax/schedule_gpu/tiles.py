@@ -128,12 +128,13 @@ class Tile:
 
 
 class VectorTile(Tile):
-    """A tile whose threads read and write vectors of four values, and so read shared memory a quarter as often.
+    """A tile whose threads read and write vectors of four values.
 
-    ``Tile`` reads one value at a time: a thread with 4 by 2 results needs six reads for eight products, and a
-    multiprocessor reads a quarter as many values as it multiplies. Here a vector holds neighbouring rows or columns, or
-    the next steps of the sum where these are neighbours in the left operand's memory; its rows are read by few threads
-    at once. Of the right operand such steps are stored apart, so that the threads read neighbouring vectors of columns.
+    A vector holds neighbouring rows or columns, or the next steps of the sum where these are neighbours in the left
+    operand's memory, of which few rows are read at once. Steps of the right operand are stored apart, so that
+    threads read neighbouring vectors of columns. So 4 by 4 results take 32 reads of shared memory for 256 products, and
+    4 by 2 results of a ``Tile`` 64 (docs/gpu.md). TVM reads value by value where an address may not be a multiple of
+    a vector.
     """
 
     least_padding: ClassVar[int] = WIDTH
