@@ -270,8 +270,9 @@ class WorkerEvaluator:
             costs, has_calls = self.builder.kernel_costs(built), all(answer["calls"] is not None for answer in answers)
             alone: Mapping[str, Any] | Failure = {}
             # What runs alone is not weighed by cases.
-            if not self.network.cases and (not has_calls or (energy and self.session.sensors.meter is not None)):
-                alone = self._kernels_alone(built, number=len(costs))
+            is_metered = energy and self.session.sensors.meter is not None
+            if not self.network.cases and (is_metered or not has_calls):
+                alone = self._kernels_alone(built, number=len(costs), is_metered=is_metered)
             if isinstance(alone, Failure):
                 return alone
             if not has_calls and not alone:
@@ -280,12 +281,15 @@ class WorkerEvaluator:
             profiles.append(NetworkProfile.from_answers(built, answers, costs, alone))
         return tuple(profiles)
 
-    def _kernels_alone(self, built: Built, *, number: int) -> Mapping[str, Any] | Failure:
+    def _kernels_alone(self, built: Built, *, number: int, is_metered: bool) -> Mapping[str, Any] | Failure:
         """Return calls, seconds and energy by kernel, each run alone; empty if this runtime cannot do that."""
         folder, plan = str(built.folder), self.plans.kernel_windows
-        key = f"{built.digest}|{self.session.sensors.meter is not None}"
+        if not is_metered:  # a meter needs seconds, a clock does not
+            plan = replace(plan, window_s=plan.window_s / 10, settle_s=plan.settle_s / 10)
         fact = self._facts.recall_or_record(
-            "kernels alone", key, lambda: self._timing.kernel_windows(folder, plan, kernels=number)
+            "kernels alone",
+            f"{built.digest}|{is_metered}",
+            lambda: self._timing.kernel_windows(folder, plan, kernels=number, is_metered=is_metered),
         )
         return read_fact(fact, lambda answer: answer["kernels"])
 

@@ -86,15 +86,16 @@ class Timing:
         consumed = [artifact.to_json() for artifact in consumption(answer["windows"], trace)]
         return {"consumed": consumed, "wall_s": answer["wall_s"]}
 
-    def kernel_windows(self, folder: str, plan: WindowPlan, *, kernels: int) -> Fact:
+    def kernel_windows(self, folder: str, plan: WindowPlan, *, kernels: int, is_metered: bool) -> Fact:
         """Return by kernel of an artifact, each run alone, calls, seconds and energy of all calls of an inference.
 
         Args:
             folder: Folder of the artifact.
             plan: The plan.
             kernels: Number of kernels, from which follows how long this may take.
+            is_metered: True to read the energy; it is ``None`` otherwise.
         """
-        meter = self._session.sensors.meter
+        meter = self._session.sensors.meter if is_metered else None
         where = {"device": self._session.device, **self._network.request()}
         request = {"verb": "kernel_windows", "folder": folder, "plan": asdict(plan), **where}
         expected_s = 2 * kernels * plan.windows * (plan.window_s + plan.settle_s)

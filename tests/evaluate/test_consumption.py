@@ -167,11 +167,14 @@ def test_kernels_run_alone_where_the_calls_of_an_inference_are_not_told_apart(
     # A GPU runs kernels later than they are called, so its runtime gives no times of calls.
     whole = {"processes": [[{"calls": None, "whole_s": 1.0, "weights": []}]]}
     monkeypatch.setattr(Timing, "profile", lambda *_: whole)
-    document, pipeline = profile(relax_session, tmp_path, energy=False)
+    document, pipeline = profile(relax_session, tmp_path, energy=True)
     assert pipeline["is_alone"] and pipeline["whole_s"] == 1.0 and pipeline["blocks"] is None
     assert len(pipeline["calls"]) == sum(row["calls"] for row in pipeline["kernels"]) > 1
     assert all(0 < row["energy_j"] / row["seconds"] == pytest.approx(WATTS, rel=0.1) for row in pipeline["kernels"])
     assert "ran alone" in profile_text(document, width=200)
+    document, pipeline = profile(relax_session, tmp_path, energy=False)
+    assert pipeline["is_alone"] and {row["energy_j"] for row in pipeline["kernels"]} == {None}
+    assert "on request" in document["unavailable"]["energy_j"]
 
 
 def test_an_objective_that_no_sensor_reads_is_refused(session: Session) -> None:
