@@ -50,5 +50,5 @@ def check(columns: int, length: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    for sizes in ((128, 64), (256, 256), (64, 128), (128, 16), (100, 64), (65, 130)):
+    for sizes in ((256, 256), (64, 128), (128, 16), (100, 64), (65, 130)):
         print(json.dumps(check(*sizes)))
