@@ -6,6 +6,9 @@ build is launched once on each of several copies of its data, more than caches h
 caches either; the launches are recorded as a CUDA graph, and the fastest of its replays counts. The results of all
 builds of a product are compared with those of the first.
 
+``--reads TILE ...`` needs no GPU and times nothing: it prints how often a thread reads shared memory for 256 products,
+by the PTX that NVRTC makes for sm_90 of a product without further operators.
+
 Needs PyTorch for CUDA 13 beside what ``gpu_session.py`` needs. The JSON is written every few seconds; a run whose time
 is over says how many builds it has left out.
 """
@@ -61,7 +64,15 @@ def main() -> None:
     parser.add_argument("--toolchain", default="this", help="name of an installed toolchain (%(default)s interpreter)")
     parser.add_argument("--seconds", type=float, default=200.0, help="for all of it (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu" / "products.json")
+    parser.add_argument("--reads", nargs="+", metavar="TILE", help="print reads of shared memory, and time nothing")
     options = parser.parse_args()
+    if options.reads:
+        from passsearch.toolchain import get_toolchain
+
+        python = str(get_toolchain("relax").python)
+        code = f"import gpu_products; gpu_products.print_reads({options.reads!r})"
+        folders = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])}
+        sys.exit(subprocess.run([python, "-c", code], env={**os.environ, **folders}).returncode)
     end_s = time.monotonic() + options.seconds
     if options.wheels:
         with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
@@ -107,24 +118,51 @@ def prepare() -> None:
     cuda_libraries.prepare("cc")
 
 
-def build(function: str, rule: str, library: str, arch: str) -> str | None:
-    """Build one product by a tile; return why not, if so. Runs in a process with TVM."""
+def compiled(function: Any, rule: str, arch: str) -> Any:
+    """Return a compiled product as a tile computes it; ``None`` if the tile does not fit. Needs TVM."""
     import tvm
 
     from passsearch.dialects.relax.schedule_gpu.rules import Products
     from passsearch.dialects.relax.schedule_gpu.tiles import parse_tile
 
     target = tvm.target.Target({**TARGET, "arch": arch, "max_shared_memory_per_block": SHARED_BYTES})
+    with target:
+        schedule = Products(parse_tile(rule)).apply(function, target, False)
+        if schedule is None:
+            return None
+        module = tvm.IRModule({"main": schedule.mod["main"].with_attr("global_symbol", "main")})
+        return tvm.compile(module, target=tvm.target.Target(target, "llvm"))
+
+
+def build(function: str, rule: str, library: str, arch: str) -> str | None:
+    """Build one product by a tile; return why not, if so."""
+    import tvm
+
     try:
-        with target:
-            schedule = Products(parse_tile(rule)).apply(tvm.ir.load_json(function), target, False)
-            if schedule is None:
-                return "the tile does not fit the function"
-            module = tvm.IRModule({"main": schedule.mod["main"].with_attr("global_symbol", "main")})
-            tvm.compile(module, target=tvm.target.Target(target, "llvm")).export_library(library)
+        made = compiled(tvm.ir.load_json(function), rule, arch)
+        if made is None:
+            return "the tile does not fit the function"
+        made.export_library(library)
     except Exception as error:  # noqa: BLE001 -- whatever a tile does, the other tiles are timed
         return f"{type(error).__name__}: {error}"[:300]
     return None
+
+
+def print_reads(rules: Sequence[str]) -> None:
+    """Print how often tiles read shared memory for 256 products, by PTX; runs in an interpreter with TVM."""
+    from tvm import te
+    from tvm.support.nvcc import compile_cuda
+
+    prepare()
+    left, right = te.placeholder((128, 768), name="left"), te.placeholder((768, 768), name="right")
+    k = te.reduce_axis((0, 768), name="k")
+    product = te.compute((128, 768), lambda i, j: te.sum(left[i, k] * right[k, j], axis=k), name="product")
+    function = te.create_prim_func([left, right, product])
+    for rule in rules:
+        source = compiled(function, rule, "sm_90").mod.imports[0].inspect_source()
+        ptx = bytes(compile_cuda(source, target_format="ptx", arch="sm_90", compiler="nvrtc"))
+        reads, products = ptx.count(b"ld.shared."), ptx.count(b"fma.rn.f32")
+        print(f"{rule}: {256 * reads / products:.0f} reads for 256 products")
 
 
 def time_products(products: Mapping[str, Any], folder: Path, out: Path, *, end_s: float) -> dict[str, Any]:

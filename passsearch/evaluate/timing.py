@@ -96,8 +96,7 @@ class Timing:
             is_metered: True to read the energy; it is ``None`` otherwise.
         """
         meter = self._session.sensors.meter if is_metered else None
-        where = {"device": self._session.device, **self._network.request()}
-        request = {"verb": "kernel_windows", "folder": folder, "plan": asdict(plan), **where}
+        request = self._request("kernel_windows", [folder], plan=plan)
         expected_s = 2 * kernels * plan.windows * (plan.window_s + plan.settle_s)
         with self._pool.device_turn, nullcontext() if meter is None else recording(meter) as trace:
             answer = self._pool.ask_new("measure", request, extra_s=expected_s)

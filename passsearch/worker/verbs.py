@@ -276,7 +276,8 @@ class Verbs:
 
     def do_kernel_windows(self, request: Request) -> Answer:
         """Run every kernel of one artifact in a window, as ``do_consume`` runs artifacts."""
-        executable = self._open(request["folder"], request)
+        (folder,) = request["folders"]
+        executable = self._open(folder, request)
         plan = windows.WindowPlan(**request["plan"])
         pin_process(self._bridge.threads())
         runs = executable.kernel_runs(random_inputs(_types(request["inputs"]), seed=0)) or {}
