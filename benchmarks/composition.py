@@ -195,7 +195,7 @@ def _alone_s(
 ) -> float | None:
     """Return the seconds of all calls of a kernel alone."""
     times = evaluator.variants(network, kernel, [PassSpec.of(SCHEDULE, **arguments)])
-    return kernel.calls * next(iter(times.values())) if times else None
+    return None if isinstance(times, Failure) else kernel.calls * next(iter(times.values()))
 
 
 def table(networks: Mapping[str, Mapping[str, Any]]) -> str:

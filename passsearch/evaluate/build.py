@@ -1,5 +1,6 @@
 """Artifacts: states built with options, verified against the reference, deleted and restored."""
 
+import hashlib
 import json
 import logging
 import math
@@ -56,6 +57,7 @@ class Builder:
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
+        self._foreign_reference = ""  # a part of keys that names another toolchain's reference
         # Once a baseline has disagreed with the reference, every later run makes it without passes.
         is_doubted = facts.recall("reference", applier.graph.root) is not None
         self._reference_steps = () if is_doubted else session.reference_steps
@@ -128,7 +130,7 @@ class Builder:
         """Return the key and the folder of a build."""
         # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
         # different limits.
-        key = f"{state}|{options.key}"
+        key = f"{state}|{options.key}{self._foreign_reference}"
         # A log of another user may name any state.
         return key, self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
 
@@ -218,6 +220,8 @@ class Builder:
         # Where the file exists, no build makes a reference of its own.
         shutil.copyfile(file, self.reference)
         self._reference_steps = ()
+        # What an earlier command recorded was judged by another reference.
+        self._foreign_reference = f"|{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
 
     def _doubts_reference(self, failure: Failure, state: str, options: BuildOptions) -> bool:
         """Delete a reference that has passes if the baseline to beat disagrees with it; return whether it did.

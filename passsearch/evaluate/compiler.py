@@ -100,7 +100,11 @@ class Compiler:
         # A new process finds most states in the folder that workers share. Passes are applied again for the rest only.
         worker = self._pool.compiler()
         if not self._holds(worker, state):
-            self._reach_again(worker, state)
+            try:
+                self._reach_again(worker, state)
+            except WorkerDied as error:
+                # The request was not sent, so this says nothing about its pass, and must not be kept as its failure.
+                raise WorkerDied(str(error), kind=error.kind if error.kind in MACHINE_FAULTS else "infra") from error
         return worker
 
     def _holds(self, worker: Worker, state: str) -> bool:
@@ -120,16 +124,15 @@ class Compiler:
         for _, step in remaining:
             request = {"verb": "apply", "state": current, **self.step_request(step)}
             current = self._state_of(self._ask_worker(worker, request))
-        # Raised inside `WorkerPool.ask`, which makes a failure of the candidate of it.
         if current != state:
-            raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
+            raise WorkerDied(f"state {state} could not be reached again", kind="infra")
 
     @staticmethod
     def _state_of(answer: Mapping[str, Any]) -> str:
         """Return the state that an answer names, or an empty text.
 
         Raises:
-            WorkerDied: The machine failed; that a pass leads elsewhere this time would be another matter.
+            WorkerDied: The machine failed.
         """
         error = answer.get("error", {})
         if error.get("kind") in MACHINE_FAULTS:

@@ -3,7 +3,7 @@
 import logging
 import math
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -201,12 +201,16 @@ class WorkerEvaluator:
         return read_fact(fact, lambda answer: TimedSamples.from_fact(answer, request.artifacts))
 
     def _time(self, request: TimingRequest) -> Fact:
-        for built in request.restored:
+        return self._restore_all(request.restored) or self._timing.in_several(request)
+
+    def _restore_all(self, artifacts: Iterable[Built]) -> Fact | None:
+        """Make files that were deleted again; return the failure, if there is one, as a fact."""
+        for built in artifacts:
             restored = self.restore(built)
             # The build has succeeded before, so the failure is the machine's.
             if isinstance(restored, Failure):
                 return {"failure": replace(restored, kind="infra").to_json()}
-        return self._timing.in_several(request)
+        return None
 
     def kernels(self, state: str) -> NetworkKernels | Failure:
         """Return the kernels of a state; see ``KernelProfiler.kernels``."""
@@ -216,9 +220,13 @@ class WorkerEvaluator:
         """Return the regions of a state; see ``KernelProfiler.regions``."""
         return self._kernels.regions(state, function)
 
-    def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
+    def variants(
+        self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]
+    ) -> Mapping[PassSpec, float] | Failure:
         """Time a kernel alone under several schedules; see ``KernelProfiler.variants``."""
-        return {} if self.session.cannot_run_reason else self._kernels.variants(network, kernel, steps)
+        if reason := self.session.cannot_run_reason:
+            return Failure("infra", "measure", "", reason)
+        return self._kernels.variants(network, kernel, steps)
 
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         """Time schedules of several kernels; see ``KernelProfiler.time_ahead``."""
@@ -234,14 +242,17 @@ class WorkerEvaluator:
         if self.session.cannot_run_reason or self.session.device_kind != "cpu":
             return ()
         self._drop_others()
-        built = [self._build_files(candidate) for candidate in candidates]
-        if any(isinstance(each, Failure) for each in built):
-            return ()
+        built = [self.build_candidate(candidate) for candidate in candidates]
         artifacts = [each for each in built if isinstance(each, Built)]
+        if len(artifacts) < len(built):
+            return ()
         key = "|".join(artifact.digest for artifact in artifacts)
         folders = [str(artifact.folder) for artifact in artifacts]
-        fact = self._facts.recall_or_record("places", key, lambda: self._timing.in_places(folders, self.plans.places))
-        times = read_fact(fact, PlaceTimes.from_fact)
+
+        def measure() -> Fact:
+            return self._restore_all(artifacts) or self._timing.in_places(folders, self.plans.places)
+
+        times = read_fact(self._facts.recall_or_record("places", key, measure), PlaceTimes.from_fact)
         return () if isinstance(times, Failure) else times
 
     def profile(self, candidates: Sequence[Candidate], *, energy: bool) -> tuple[NetworkProfile, ...] | Failure:
@@ -277,6 +288,8 @@ class WorkerEvaluator:
                 return alone
             if not has_calls and not alone:
                 reason = f"the runtime of `{self.session.target}` does not tell kernels apart"
+                if self.network.cases:
+                    reason += ", and kernels that run alone have no weights: profile one function at one size"
                 return Failure("infra", "measure", "", reason)
             profiles.append(NetworkProfile.from_answers(built, answers, costs, alone))
         return tuple(profiles)

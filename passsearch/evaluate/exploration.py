@@ -6,7 +6,7 @@ ACM TACO 6(1), 2009).
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -145,6 +145,7 @@ class Exploration:
         self._beyond_limit: list[EdgeKey] = []
         self._met = ""  # the limit that holds these back; states that turn out to be unstable may leave it again
         self._repeated: dict[PassSpec, int] = {}  # changes that were repeated, by pass
+        self._found_by: dict[str, PassSpec] = {}  # pass that reached a state first, by state
 
     def run(self) -> Growth:
         """Explore until no edge is left or a limit is met."""
@@ -171,6 +172,7 @@ class Exploration:
                     raise
         finally:
             self.growth.seconds = monotonic() - begin
+        self.growth.by_step = dict(Counter(map(str, self._found_by.values())))
         _log.info("exploration ended (%s): %d states", self.growth.ended, len(self._depths))
         return self.growth
 
@@ -268,8 +270,11 @@ class Exploration:
         # A later run would not find them again, and a certificate must not list them.
         reached = set(self._explorer.graph)
         for state in set(self._depths) - reached:
-            del self._depths[state]
+            del self._depths[state], self._found_by[state]
             self._complete -= self._untried.pop(state, 1) == 0
+        # A limit of states may not be met any more.
+        self._frontier.extend(self._beyond_limit)
+        self._beyond_limit.clear()
         self._frontier = deque(edge for edge in self._frontier if edge[0] in reached)
         self._postponed = deque(edge for edge in self._postponed if edge[0] in reached)
 
@@ -286,7 +291,7 @@ class Exploration:
             return
         depth = self._depths[state] + 1
         if target not in self._depths:
-            self.growth.by_step[str(step)] = self.growth.by_step.get(str(step), 0) + 1
+            self._found_by[target] = step
         if depth < self._depths.get(target, depth + 1):
             self._depths[target] = depth
         self._open(target)

@@ -16,9 +16,7 @@ from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.session import Session
 from passsearch.measure import cache_bytes
 from passsearch.store import Fact
-
-DEVICE_WAIT_S = 120.0
-"""Time by which the deadline of schedules is extended on a GPU, where another search may measure for a minute first."""
+from passsearch.worker import DEVICE_WAIT_S
 
 STOP_POLL_S = 0.2
 """Time between two attempts to end what the processes side by side do."""
@@ -127,16 +125,21 @@ class KernelStore:
         fact = self._facts.recall_or_record("regions", key, lambda: self._ask("regions", state, function=function))
         return read_fact(fact, lambda answer: tuple(Region(**region) for region in answer["regions"]))
 
-    def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> dict[PassSpec, float]:
+    def variants(
+        self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]
+    ) -> Mapping[PassSpec, float] | Failure:
         """Return the seconds of one run of a kernel, by the pass that schedules it; failures are left out.
 
-        Outputs are compared with those of the first schedule, and so are times: it runs in turns with every other one.
+        Where every schedule fails, it is the failure of the first. Outputs are compared with those of the first, and so
+        are times: it runs in turns with every other one.
         """
         facts = {step: self._shared.recall("variant", self._key(network, kernel, step)) for step in steps}
         if missing := [step for step, fact in facts.items() if fact is None]:
             answers = self._time(network, kernel, missing, reference=steps[0])
             facts |= self._record(network, kernel, missing, answers)
         timed = {step: fact for step, fact in facts.items() if fact and "seconds" in fact}
+        if not timed:
+            return _failure(cast(Fact, facts[steps[0]]), steps[0])
         own_s = timed[steps[0]]["seconds"] if steps[0] in timed else None
         return {step: _paired_s(fact, reference=steps[0], reference_s=own_s) for step, fact in timed.items()}
 
@@ -264,7 +267,7 @@ class KernelStore:
     def _ask(self, verb: str, state: str, *, pool: WorkerPool | None = None, **request: Any) -> dict[str, Any]:
         message: Mapping[str, Json] = {"verb": verb, "state": state, **request}
         is_beside, pool = pool is not None, pool or self._pool
-        # The process waits for the device itself.
+        # The process waits for the device itself, and no longer than this.
         extra_s = DEVICE_WAIT_S if request.get("device_lock") else 0.0
         answer = pool.ask(pool.timer, "measure", request=message, extra_s=extra_s)
         if "missing" in answer and not is_beside:
@@ -274,6 +277,13 @@ class KernelStore:
         if "missing" in answer:
             return {"failure": Failure("infra", "measure", "", f"state {state} was lost").to_json()}
         return answer
+
+
+def _failure(fact: Fact, step: PassSpec) -> Failure:
+    """Return why a schedule has no time."""
+    if "failure" in fact:
+        return Failure.from_json(fact["failure"])
+    return Failure("compile_error", "build", step.name, fact["reason"])
 
 
 def _paired_s(fact: Fact, *, reference: PassSpec, reference_s: float | None) -> float:

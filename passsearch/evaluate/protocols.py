@@ -104,10 +104,12 @@ class KernelProfiler(Protocol):
     def regions(self, state: str, function: str) -> tuple[Region, ...] | Failure:
         """Return the regions of a state that the catalog's ``module:function`` lists."""
 
-    def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
+    def variants(
+        self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]
+    ) -> Mapping[PassSpec, float] | Failure:
         """Return the seconds of one run of a kernel alone, by the pass that schedules it; failures are left out.
 
-        Outputs are compared with those of the first schedule.
+        Where every schedule fails, it is the failure of the first. Outputs are compared with those of the first.
         """
 
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:

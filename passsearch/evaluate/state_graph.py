@@ -170,17 +170,13 @@ class StateGraph:
 
     def closed(self, steps: Collection[PassSpec]) -> bool:
         """Return whether each of these passes was tried on every state they reach, so that no state is missing."""
-        return self.untried(steps) == 0
+        edges = (self.edge(state, step) for state in self.reached(steps) for step in steps)
+        return all(edge is not None and edge.settled for edge in edges)
 
     def first_untried(self, steps: Collection[PassSpec]) -> str | None:
         """Return the state nearest to the root on which one of these passes was not tried."""
         incomplete = (state for state in self.reached(steps) if any(self.edge(state, step) is None for step in steps))
         return next(incomplete, None)
-
-    def untried(self, steps: Collection[PassSpec]) -> int:
-        """Return the number of states that these passes reach and on which one of them has no settled edge."""
-        rows = ([self.edge(state, step) for step in steps] for state in self.reached(steps))
-        return sum(any(edge is None or not edge.settled for edge in row) for row in rows)
 
     def reached(self, steps: Collection[PassSpec]) -> list[str]:
         """Return the states that these passes alone are known to reach, breadth first."""

@@ -121,7 +121,6 @@ class Timing:
         return {
             "kernels": [_fastest([each and each["kernels"] for each in places]) for places in by_artifact],
             "whole_s": [[each and each["whole_s"] for each in places] for places in by_artifact],
-            "wall_s": sum(answer["wall_s"] for answer in answers),
         }
 
     def profile(self, folders: Sequence[str], plan: PlacePlan) -> Fact:

@@ -110,8 +110,8 @@ def _share_reference(sides: Sequence[Side]) -> None:
     first, *others = (side.evaluator for side in sides)
     if not others:
         return
-    # The first build of an evaluator also makes its reference.
-    built_baseline(first, first.session.dialect.baselines[0], progress=lambda _: None)
+    # The build of this baseline makes the reference, and no other build can show that the reference is wrong.
+    built_baseline(first, first.session.dialect.baseline, progress=lambda _: None)
     for evaluator in others:
         evaluator.judge_against(first)
 

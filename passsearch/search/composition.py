@@ -225,7 +225,8 @@ class Composer:
         self._times.take_ahead(network, network.kernels, [step])
         for kernel in network.kernels:
             if not self._times.take(network, kernel, [step]):
-                return Failure("compile_error", "build", step.name, f"kernel `{kernel.name}` has no schedule that runs")
+                failure = self._times.failures[kernel.digest]
+                return replace(failure, reason=f"no schedule of kernel `{kernel.name}` runs: {failure.reason}")
             times = self._times.usable(kernel.digest)
             fastest = _fastest(times, step)
             calls[kernel.digest] += kernel.calls

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from passsearch.core import PassSpec
+from passsearch.core import Failure, PassSpec
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import KernelProfiler, NetworkKernels
 
@@ -21,6 +21,7 @@ class KernelTimes:
 
     Attributes:
         alone: Times of kernels alone, by digest of the kernel; empty for a kernel without a schedule that runs.
+        failures: Failures of those schedules that were asked for first, by digest of such a kernel.
         are_corrected: True once no other schedule will be timed in its place. Schedules that were not timed there, and
             kernels that no timed network had, are then out of the question: a prediction is good enough to try
             something, and no reason to keep it.
@@ -35,6 +36,7 @@ class KernelTimes:
         """
         self._profiler, self._is_over = profiler, is_over
         self.alone: dict[str, dict[PassSpec, float]] = {}
+        self.failures: dict[str, Failure] = {}
         self._ahead: set[tuple[str, PassSpec]] = set()  # timed beside others, so that asking takes no time
         self._asked: defaultdict[str, set[PassSpec]] = defaultdict(set)  # schedules that fail have no time
         self._in_places: defaultdict[str, dict[PassSpec, float]] = defaultdict(dict)
@@ -60,8 +62,12 @@ class KernelTimes:
                 if not asked:
                     raise OutOfTime
                 break
-            times.update(self._profiler.variants(network, kernel, [steps[0], *part] if asked else part))
+            answer = self._profiler.variants(network, kernel, [steps[0], *part] if asked else part)
             asked.update(part)
+            if isinstance(answer, Failure):
+                self.failures.setdefault(kernel.digest, answer)
+            else:
+                times.update(answer)
         return times
 
     def take_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:

@@ -13,7 +13,7 @@ from zlib import crc32
 from passsearch.catalog import require_searchable
 from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import DEVIATION, Session, WorkerEvaluator
+from passsearch.evaluate import DEVIATION, Built, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
 from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions, slow_baseline_processes
@@ -163,10 +163,11 @@ class _Execution:
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
         self._report("looking for the passes that made outputs wrong", self._options.trials)
-        document["reproducers"] = self._reproducers(document)
+        kept = [self._evaluation.scoring.baseline.built, best.built]
+        document["reproducers"] = self._reproducers(document, kept)
         self._folder.write_result(document)
         # A continued run makes the others again where it needs them.
-        self._evaluator.keep_only([self._evaluation.scoring.baseline.built, best.built])
+        self._evaluator.keep_only(kept)
         return document
 
     def _has_finished(self) -> bool:
@@ -324,7 +325,7 @@ class _Execution:
         pairing, plan = self._pairing(best, scoring, sequence), self._time_plan
 
         def is_recorded(key: str) -> bool:
-            return ("timed", key) in self._folder.log.times
+            return self._folder.log.has_result("timed", key)
 
         two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s()) + plan.once_s()
         # What an earlier start has confirmed takes no time, however long the search took since.
@@ -355,8 +356,11 @@ class _Execution:
         candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if slow else baseline
         return Pairing(baseline.candidate, candidate, twin.built, objective, slow, beside)
 
-    def _reproducers(self, document: Document) -> list[Document]:
-        """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself."""
+    def _reproducers(self, document: Document, kept: Sequence[Built]) -> list[Document]:
+        """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself.
+
+        Every search for such passes leaves artifacts; all but these make room for the next where there is little.
+        """
         context = {key: document[key] for key in ("toolchain", "target", "model")}
         return [
             {
@@ -364,13 +368,13 @@ class _Execution:
                 "folder": faulty.reproducer_folder,
                 "reason": faulty.failure.reason,
             }
-            for faulty in self._faulty_passes()
+            for faulty in self._faulty_passes(kept)
             if write_reproducer(
                 self._evaluator, faulty, folder=self._folder.path / faulty.reproducer_folder, context=context
             )
         ]
 
-    def _faulty_passes(self) -> list[FaultyPasses]:
+    def _faulty_passes(self, kept: Sequence[Built]) -> list[FaultyPasses]:
         faulty: list[FaultyPasses] = []
         for candidate, failure in self._evaluation.tally.failures:
             steps = set(candidate.pipeline.passes)
@@ -378,6 +382,7 @@ class _Execution:
             explained = any(steps >= set(earlier.steps) for earlier in faulty)
             unexplained = len(faulty) < REPRODUCERS and not explained and self._left_s() > 0
             if failure.reason.startswith(DEVIATION) and unexplained:
+                self._evaluator.make_room(kept)
                 states = self._evaluator.applier.states(candidate.pipeline)
                 faulty += filter(None, [bisect_wrong_result(candidate, states, self._evaluator.build)])
         return faulty

@@ -305,8 +305,9 @@ class Search:
         steps, seed = self._space.steps, self._options.seed
         for scored in self.evaluation.ranked()[:EXPANDED_STATES] if self._explorer else ():
             pipeline = scored.candidate.pipeline
-            untried = self._variants.setdefault(str(pipeline), variants(pipeline, steps, seed=seed))
-            for variant in untried:
+            if str(pipeline) not in self._variants:
+                self._variants[str(pipeline)] = variants(pipeline, steps, seed=seed)
+            for variant in self._variants[str(pipeline)]:
                 if self._is_over():
                     return
                 state = self._evaluator.reach(variant)

@@ -115,6 +115,11 @@ class Log:
         """Return whether a guest wrote this fact, and the run itself did not."""
         return (kind, key) in self._of_guests
 
+    def has_result(self, kind: str, key: str) -> bool:
+        """Return whether the log has this fact, and it is no failure; the clock stays as it is."""
+        fact = self._facts.get((kind, key))
+        return fact is not None and "failure" not in fact
+
     @property
     def times(self) -> Mapping[tuple[str, str], float]:
         """Time at which every fact was written, by kind and key, on the clock of ``clock_s``; 0 for those of guests."""

@@ -7,20 +7,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+DEVICE_WAIT_S = 120.0
+"""Longest time that a request waits for the device, where another search may measure for a minute first."""
+
 LOCK_POLL_S = 0.05
 """Time between two attempts to take the lock of a device, as long as that of ``FileLock``."""
 
 
 @contextmanager
 def device_turn(lock: str | None) -> Iterator[None]:
-    """Hold the lock of a device, as ``WorkerPool.device_turn`` does; none for a CPU."""
+    """Hold the lock of a device, as ``WorkerPool.device_turn`` does; none for a CPU.
+
+    Raises:
+        TimeoutError: Another process holds it for too long. That is an accident of the machine, like every ``OSError``.
+    """
     if lock is None:
         yield
         return
     Path(lock).parent.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + DEVICE_WAIT_S
     with Path(lock).open("w") as file:
         # As `FileLock` does: a process that sleeps in the lock would be served before all that ask now and then.
         while not _locks(file):
+            if time.monotonic() > end:
+                raise TimeoutError(f"another process has used the device for {DEVICE_WAIT_S:.0f} s")
             time.sleep(LOCK_POLL_S)
         yield
 

@@ -169,7 +169,7 @@ class FailingEvaluator(SimulatedEvaluator):
 
 def test_a_reference_that_fails_is_named_before_other_toolchains_are_judged_by_it() -> None:
     sides = [Side(FailingEvaluator(Machine(Noise(), 0), {}), ()) for _ in range(2)]  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"The baseline `O0` fails on this network, .*no rule for this operator"):
+    with pytest.raises(UserError, match=r"The baseline `O3` fails on this network, .*no rule for this operator"):
         _share_reference(sides)
 
 

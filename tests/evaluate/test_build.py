@@ -274,6 +274,18 @@ def test_another_binary_than_before_is_judged_again(answer: dict[str, Any], is_r
         assert isinstance(again, Failure) or again.digest != built.digest
 
 
+def test_outputs_are_judged_again_by_another_toolchains_reference(tmp_path: Path) -> None:
+    (tmp_path / "reference.npz").write_bytes(b"outputs of another toolchain")
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
+        builder.reference.touch()
+        assert isinstance(builder.build("state", Candidate()), Built)
+        again = make_builder(tmp_path / "a", WRONG, cache=cache, log=log)
+        again.take_reference(tmp_path / "reference.npz")
+        outcome = again.build("state", Candidate())
+        assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
+
+
 class Counting(Compiler):
     """A compiler that makes another binary every time."""
 

@@ -3,9 +3,9 @@
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -28,9 +28,10 @@ from passsearch.evaluate import (
     open_session,
 )
 from passsearch.evaluate.exploration import _FreeCompilers
+from passsearch.evaluate.state_graph import Edge, StateGraph
 from passsearch.frontends import resolve
 from passsearch.search import check_certificate, explored_passes, read_closure
-from passsearch.store import Log
+from passsearch.store import Fact, Log
 from passsearch.toolchain import Toolchain
 
 DATA = Path(__file__).parents[1] / "data"
@@ -105,6 +106,45 @@ def test_a_closed_space_holds_the_end_of_every_sequence(explore: Explore) -> Non
     for sequence in product(steps, repeat=3):
         end = evaluator.reach(Pipeline(sequence))  # nothing is applied: the evaluator is closed
         assert isinstance(end, Failure) or end in closure.states
+
+
+class Language:
+    """Two passes on states that are words: ``Grow`` adds a letter twice, ``Restless`` agrees with itself once only."""
+
+    def __init__(self) -> None:
+        self.graph, self.restless = StateGraph(""), 0
+
+    def apply(self, state: str, step: PassSpec) -> Fact:
+        if step.name == "Restless":
+            self.restless += 1
+            return {"state": f"{state}r{max(0, self.restless - 2)}", "seconds": 0.0}
+        return {"state": state if len(state) == 2 else f"{state}g", "seconds": 0.0}
+
+    def cached_edge(self, state: str, step: PassSpec) -> Edge | None:
+        return self.graph.edge(state, step)
+
+    def record_edge(self, state: str, step: PassSpec, *, fact: Fact) -> Edge:
+        self.graph.add(state, step, edge=Edge.from_fact(fact))
+        return Edge.from_fact(fact)
+
+    def forbid(self, step: PassSpec, reason: str) -> None:
+        self.graph.forbid(step, Failure("unstable", "apply", step.name, reason))
+
+    def is_forbidden(self, step: PassSpec) -> bool:
+        return isinstance((self.graph.edge("", step) or Edge("", 0.0)).target, Failure)
+
+    @contextmanager
+    def compilers(self, number: int) -> Iterator[list[Any]]:
+        yield [self]
+
+
+def test_states_that_a_pass_should_not_have_reached_leave_room_for_others() -> None:
+    language: Any = Language()
+    steps = [PassSpec.of("Restless"), PassSpec.of("Grow")]
+    exploration = Exploration(language, steps, limits=Limits(states=3), compilers=1, progress=lambda *_: None)
+    growth = exploration.run()
+    assert growth.nondeterministic == ["Restless"]
+    assert growth.by_step == {"Grow": 2} and set(language.graph) == {"", "g", "gg"}
 
 
 def test_what_was_explored_is_not_applied_again(explore: Explore) -> None:

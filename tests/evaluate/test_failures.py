@@ -22,23 +22,29 @@ def test_a_command_ends_by_a_fault_of_the_machine_or_of_the_request(kind: Failur
     [
         ([{"error": {"kind": "oom", "reason": "no memory"}}], "oom"),
         ([{"state": "root"}, {"error": {"kind": "infra", "reason": "disk full"}}], "infra"),
-        ([{"state": "root"}, {"error": {"kind": "compile_error", "reason": "refused"}}], "unstable"),
-        ([{"state": "root"}, {"state": "another"}], "unstable"),
+        ([{"state": "root"}, {"error": {"kind": "compile_error", "reason": "refused"}}], "infra"),
+        ([{"state": "root"}, {"state": "another"}], "infra"),
+        ([{"state": "root"}, WorkerDied("the process ended", kind="crash")], "infra"),
     ],
 )
-def test_a_state_that_the_machine_keeps_from_being_reached_again_is_not_unstable(
-    answers: list[dict[str, Any]], kind: str
+def test_a_state_that_is_not_reached_again_is_no_failure_of_what_was_to_be_done_with_it(
+    answers: list[dict[str, Any] | WorkerDied], kind: str
 ) -> None:
     graph: Any = SimpleNamespace(steps_to=lambda _: [("root", "pass")])
     session: Any = SimpleNamespace(limits=SimpleNamespace(deadline_of=lambda _: 1.0))
     source: Any = SimpleNamespace(to_request=dict)
-    compiler = Compiler(SimpleNamespace(), graph, session=session, source=source)  # type: ignore[arg-type]
+    pool: Any = SimpleNamespace(compiler=lambda: worker)
+    compiler = Compiler(pool, graph, session=session, source=source)
     compiler.step_request = lambda _: {}  # type: ignore[method-assign]
-    held: dict[str, Any] = {}
     remaining = iter(answers)
-    worker: Any = SimpleNamespace(
-        ask=lambda request, **_: held if request["verb"] == "hold" else next(remaining, {"state": "root"})
-    )
+
+    def ask(request: dict[str, Any], **_: object) -> dict[str, Any]:
+        answer = {} if request["verb"] == "hold" else next(remaining, {"state": "root"})
+        if isinstance(answer, WorkerDied):
+            raise answer
+        return answer
+
+    worker: Any = SimpleNamespace(ask=ask)
     with pytest.raises(WorkerDied) as died:
-        compiler._reach_again(worker, "goal")
+        compiler._worker_with("goal")
     assert died.value.kind == kind

@@ -174,7 +174,8 @@ def test_a_crash_is_that_of_the_schedule_that_crashes(
     facts: Any = SimpleNamespace(recall=lambda *_: None, record=record)
     session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
-    store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES)
+    outcome = store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES)
+    assert (outcome.kind if isinstance(outcome, Failure) else None) == (kinds[0] if all(kinds) else None)
     assert pool.asked == [[OWN, *OTHERS], *requests]
     assert [fact.get("failure", {}).get("kind") for fact in recorded] == kinds
 

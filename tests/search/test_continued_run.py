@@ -14,7 +14,7 @@ from passsearch.search import Pairing, RunOptions, Scored, run
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.run import _Execution
 from passsearch.search.time_plan import TimePlan
-from passsearch.store import Log
+from passsearch.store import Fact, Log
 
 BUILD = BuildOptions(opt_level=3)
 BEST = Candidate(Pipeline((PassSpec.of("Fast"),)), BUILD)
@@ -28,6 +28,7 @@ def scored(candidate: Candidate) -> Scored:
     return Scored(candidate, built("root"), None, (0.1,), 20.0, 0.0)
 
 
+ACCIDENT: Fact = {"failure": Failure("infra", "measure", "", "the disk was full").to_json()}
 PAIRING = Pairing(Candidate(build=BUILD), BEST, scored(BEST).built, "throughput")
 
 
@@ -42,17 +43,17 @@ def execution(log: Log) -> _Execution:
     return execution
 
 
-@pytest.mark.parametrize("repetitions", [0, 1, 2])
+@pytest.mark.parametrize(("repetitions", "last"), [(0, {}), (1, {}), (2, {}), (2, ACCIDENT)])
 def test_what_an_earlier_start_confirmed_is_confirmed_though_no_time_is_left(
-    repetitions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repetitions: int, last: Fact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "confirm", lambda *_, is_recorded, **__: is_recorded(PAIRING.timing_key(0)))
     with Log(tmp_path / "log.jsonl") as log:
         for turn in range(repetitions):
-            log.record("timed", PAIRING.timing_key(turn), fact={})
+            log.record("timed", PAIRING.timing_key(turn), fact=last if turn == 1 else {})
         scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=Objective.parse("throughput"))
         confirmation: Any = execution(log)._confirm(scored(BEST), scoring, None)
-    if repetitions == 2:
+    if repetitions == 2 and last is not ACCIDENT:
         assert confirmation is True
     else:
         assert isinstance(confirmation, Failure) and "leaves no" in confirmation.reason
