@@ -20,6 +20,7 @@ SHORT = replace(
     least_processes=1,
     most_processes=1,
     most_repetitions=1,
+    compile_pairs=2,
 )
 
 tune = partial(passsearch.tune, plans=SHORT)

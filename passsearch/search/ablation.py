@@ -27,7 +27,6 @@ from passsearch.search.comparison_records import (
     Contender,
     Side,
 )
-from passsearch.search.confirm import COMPILE_PAIRS
 from passsearch.search.document import Document, ratio_document
 
 FIRST_LOOK, LOOK_STEP = 5, 2
@@ -118,7 +117,8 @@ class Ablation:
         """Time every binary once in each process, and compile pipelines once in each round."""
         contenders, indices = self._contenders(built_steps(steps), reference)
         runs = not self.evaluator.session.cannot_run_reason
-        most = self.evaluator.plans.most_repetitions if self.objective == "compile_time" else COMPILE_PAIRS
+        plans = self.evaluator.plans
+        most = plans.most_repetitions if self.objective == "compile_time" else plans.compile_pairs
         pipelines = {compile_key(step.candidate): step.candidate for step in steps if step.name in indices}
         compiles = CompileRounds(self.evaluator, [self.baseline, *pipelines.values()], most, self.left_s)
 

@@ -34,10 +34,6 @@ LEAST_REPETITIONS = 2
 LARGE_GAIN = 20.0
 """Gain in throughput that a difference between two processes does not put in doubt."""
 
-COMPILE_PAIRS = 4
-"""Number of pairs of compiles to which a confirmation adds where time is left. Two say next to nothing about compile
-time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -154,8 +150,9 @@ def _compile_further(
     pair_s = max(result.baseline.wall_s + result.candidate.wall_s for result in results)
     pairs: list[tuple[FreshCompile, FreshCompile]] = []
     # The number follows from the time alone and never from what is measured, so it is no bias.
-    while len(results) + len(pairs) < COMPILE_PAIRS and left_s() >= pair_s:
-        progress(f"confirming: compile time, {len(results) + len(pairs) + 1} of {COMPILE_PAIRS}")
+    most = evaluator.plans.compile_pairs
+    while len(results) + len(pairs) < most and left_s() >= pair_s:
+        progress(f"confirming: compile time, {len(results) + len(pairs) + 1} of {most}")
         compiles = _compile_all(evaluator, pairing, turn=len(results) + len(pairs), is_timed=False)
         if isinstance(compiles, Failure):
             _log.info("a further compile failed: %s", compiles.reason)

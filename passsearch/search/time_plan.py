@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from passsearch.evaluate import MeasurementPlans
 from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
-from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS, slow_baseline_processes
+from passsearch.search.confirm import LEAST_REPETITIONS, slow_baseline_processes
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 
@@ -58,7 +58,7 @@ class TimePlan:
             # that it is faster, but nothing about its compile time, so two are planned only where the time is short.
             fewest = min(self.options.repetitions, LEAST_REPETITIONS)
             repetitions = self.options.repetitions if shortlist_s + confirm_s <= usual_s else fewest
-            further_s = max(0, COMPILE_PAIRS - repetitions) * self.compiles_s(baseline, fastest)
+            further_s = max(0, plans.compile_pairs - repetitions) * self.compiles_s(baseline, fastest)
             is_compile_time = self.options.objectives[0].name == "compile_time"  # its repetitions are compiles
             has_further = repetitions and not is_compile_time and further_s <= FURTHER_SHARE * timeout_s
             confirm_s, usual_s = repetitions * repetition_s + once_s + (further_s if has_further else 0.0), 0.0

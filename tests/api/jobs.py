@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import short_plans
 
 import passsearch
@@ -68,6 +69,10 @@ JOBS: dict[str, tuple[Any, ...]] = {
         "relax.nn.relu",
     ),
 }
+
+
+MOSTLY_RELAX = pytest.mark.parametrize("job", ["relax", pytest.param("relay", marks=pytest.mark.slow)], indirect=True)
+"""For tests of what no dialect has a part in: on the quicker one, and on the other one as slow tests."""
 
 
 def tune_and_confirm(job: Job, network: Path, run: Path) -> passsearch.TuneResult:

@@ -15,7 +15,7 @@ from passsearch.errors import UserError
 from passsearch.export import read_pipeline
 from passsearch.store import Log, read_ablation
 
-PLANS = replace(short_plans.SHORT, comparison_processes=2)
+PLANS = replace(short_plans.SHORT, comparison_processes=2, compile_pairs=4)
 
 
 @pytest.fixture

@@ -91,9 +91,11 @@ def load(worker: Worker, network: Path) -> dict[str, Any]:
     return worker.ask({"verb": "load", "source": source, "summary": True}, deadline_s=120)
 
 
-def apply(worker: Worker, state: str, name: str, factory: str, **arguments: Any) -> dict[str, Any]:
+def apply(
+    worker: Worker, state: str, name: str, factory: str, *, deadline_s: float = 10, **arguments: Any
+) -> dict[str, Any]:
     step = {"name": name, "arguments": arguments}
-    return worker.ask({"verb": "apply", "state": state, "pass": step, "factory": factory}, deadline_s=10)
+    return worker.ask({"verb": "apply", "state": state, "pass": step, "factory": factory}, deadline_s=deadline_s)
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +103,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("worker")
 
 
+@pytest.fixture(scope="module")
+def workers(case: Case) -> Iterator[list[Worker]]:
+    """The workers of one dialect so far. A start takes a second or two, so the last one serves until a test ends it."""
+    started: list[Worker] = []
+    yield started
+    for worker in started:
+        worker.close()
+
+
 @pytest.fixture
-def worker(case: Case, folder: Path) -> Iterator[Worker]:
-    paths = (str(Path(__file__).parents[1] / "data"),)
-    worker = start(case.toolchain, folder, paths=paths)
-    yield worker
-    worker.close()
+def worker(case: Case, folder: Path, workers: list[Worker]) -> Worker:
+    if not workers or not workers[-1].alive:
+        workers.append(start(case.toolchain, folder, paths=(str(Path(__file__).parents[1] / "data"),)))
+    return workers[-1]
 
 
 def test_identity_is_the_same_in_every_process(case: Case, worker: Worker, small_network: Path, folder: Path) -> None:
@@ -255,7 +265,7 @@ def test_the_death_of_a_worker_has_a_kind(
 ) -> None:
     state = load(worker, small_network)["state"]
     with pytest.raises(WorkerDied) as died:
-        apply(worker, state, name, f"{case.bad}:{name}")
+        apply(worker, state, name, f"{case.bad}:{name}", deadline_s=2 if kind == "timeout" else 10)
     assert died.value.kind == kind
     assert not worker.alive
 

@@ -19,7 +19,6 @@ from passsearch.core import BuildOptions, PassSpec, Pipeline
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
 from passsearch.export import Deployment, read_pipeline, write_deployment
-from passsearch.frontends import zoo
 from passsearch.measure.outputs import digest
 from passsearch.worker import Worker
 
@@ -357,9 +356,9 @@ def test_a_folder_that_a_pass_needs_must_be_here(tmp_path: Path, deployment: Dep
     assert not (tmp_path / "deploy").exists()
 
 
-def deploy_by_worker(python: Path, home: Path) -> Deployment:
-    """Return a deployment of the tiny network, which a worker has transformed, built and run."""
-    (home / "tiny.onnx").write_bytes(zoo.build("resnet_tiny").SerializeToString())
+def deploy_by_worker(python: Path, network: Path, home: Path) -> Deployment:
+    """Return a deployment of a network, which a worker has transformed, built and run."""
+    shutil.copy(network, home / "network.onnx")
     relay = DIALECTS["relay"]
     target = f"llvm -mtriple={archspec.cpu.host().family.name}-unknown-linux-gnu"
     worker = Worker(python, bridge=relay.bridge, target=target, threads=2, log=home / "log.txt")
@@ -375,7 +374,7 @@ def _transform_and_build(worker: Worker, home: Path, target: str) -> Deployment:
         assert "error" not in answer, answer
         return answer
 
-    loaded = request("load", source={"path": str(home / "tiny.onnx"), "format": "onnx", "inputs": {}})
+    loaded = request("load", source={"path": str(home / "network.onnx"), "format": "onnx", "inputs": {}})
     states = [loaded["state"]]
     for step in PIPELINE.passes:
         data = {"name": step.name, "arguments": step.argument_values}
@@ -396,7 +395,7 @@ def _transform_and_build(worker: Worker, home: Path, target: str) -> Deployment:
         factories=FACTORIES,
         build=options,
         network=home / "network.json",
-        model={"name": "resnet_tiny", "source": "zoo:resnet_tiny", "sha256": "", "batch": 1},
+        model={"name": "network", "source": "network.onnx", "sha256": "", "batch": 1},
         inputs=inputs,
         ir_hashes=[request("hash", state=state)["hash"] for state in states],
         output_digests=digests,
@@ -406,9 +405,9 @@ def _transform_and_build(worker: Worker, home: Path, target: str) -> Deployment:
 
 
 @pytest.fixture(scope="module")
-def exported(relay_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(relay_python: Path, small_network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("network")
-    deployment = deploy_by_worker(relay_python, home)
+    deployment = deploy_by_worker(relay_python, small_network, home)
     return write_deployment(home / "deploy", deployment)
 
 

@@ -6,6 +6,7 @@ A script for an interpreter with TVM's Relay: ``test_simplify_expr.py`` runs it 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,6 @@ from passsearch.dialects.relay import simplify_expr
 from passsearch.dialects.relay.constants import Constants
 
 SHAPE = (2, 3, 4, 4)
-TREES = 400
 
 
 def patterns() -> Iterator[tuple[str, Any]]:
@@ -78,9 +78,9 @@ def half(value: float) -> Any:
     return relay.Constant(data.copyfrom(np.array(np.float32(value).view("uint32") >> 16, "uint16")))
 
 
-def trees() -> Iterator[tuple[str, Any]]:
+def trees(count: int) -> Iterator[tuple[str, Any]]:
     """Yield random expressions of a few calls."""
-    for seed in range(TREES):
+    for seed in range(count):
         rng = np.random.default_rng(seed)
         yield f"tree {seed}", tree(rng, int(rng.integers(1, 4)), [variable("x"), variable("y")])
 
@@ -108,10 +108,10 @@ def variable(name: str) -> Any:
     return relay.var(name, shape=SHAPE, dtype="float32")
 
 
-def main() -> None:
+def main(count: int) -> None:
     """Simplify every case with both passes, with and without ``look_first``."""
     constants = Constants()
-    for name, body in [*patterns(), *trees()]:
+    for name, body in [*patterns(), *trees(count)]:
         module = relay.transform.InferType()(tvm.IRModule.from_expr(body))
         for make in (simplify_expr.SimplifyExpr, simplify_expr.SimplifyExprPostAlterOp):
             with tvm.transform.PassContext(opt_level=4):
@@ -127,4 +127,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))
