@@ -10,6 +10,7 @@ from typing import Any
 
 from passsearch.core import MACHINE_FAULTS, Candidate, Failure, PassSpec
 from passsearch.errors import WorkerDied
+from passsearch.evaluate.facts import ACCIDENTS
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.state_graph import StateGraph
@@ -99,12 +100,12 @@ class Compiler:
     def _worker_with(self, state: str) -> Worker:
         # A new process finds most states in the folder that workers share. Passes are applied again for the rest only.
         worker = self._pool.compiler()
-        if not self._holds(worker, state):
-            try:
+        try:
+            if not self._holds(worker, state):
                 self._reach_again(worker, state)
-            except WorkerDied as error:
-                # The request was not sent, so this says nothing about its pass, and must not be kept as its failure.
-                raise WorkerDied(str(error), kind=error.kind if error.kind in MACHINE_FAULTS else "infra") from error
+        except WorkerDied as error:
+            # The request was not sent, so this says nothing about its pass, and must not be kept as its failure.
+            raise WorkerDied(str(error), kind=error.kind if error.kind in ACCIDENTS else "infra") from error
         return worker
 
     def _holds(self, worker: Worker, state: str) -> bool:
@@ -125,7 +126,7 @@ class Compiler:
             request = {"verb": "apply", "state": current, **self.step_request(step)}
             current = self._state_of(self._ask_worker(worker, request))
         if current != state:
-            raise WorkerDied(f"state {state} could not be reached again", kind="infra")
+            raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
 
     @staticmethod
     def _state_of(answer: Mapping[str, Any]) -> str:

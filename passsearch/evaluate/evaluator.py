@@ -204,7 +204,7 @@ class WorkerEvaluator:
         return self._restore_all(request.restored) or self._timing.in_several(request)
 
     def _restore_all(self, artifacts: Iterable[Built]) -> Fact | None:
-        """Make files that were deleted again; return the failure, if there is one, as a fact."""
+        """Restore artifacts whose files were deleted; return the first failure as a fact."""
         for built in artifacts:
             restored = self.restore(built)
             # The build has succeeded before, so the failure is the machine's.

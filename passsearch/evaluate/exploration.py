@@ -270,7 +270,8 @@ class Exploration:
         # A later run would not find them again, and a certificate must not list them.
         reached = set(self._explorer.graph)
         for state in set(self._depths) - reached:
-            del self._depths[state], self._found_by[state]
+            del self._depths[state]
+            self._found_by.pop(state, None)
             self._complete -= self._untried.pop(state, 1) == 0
         # A limit of states may not be met any more.
         self._frontier.extend(self._beyond_limit)

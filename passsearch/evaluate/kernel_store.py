@@ -130,7 +130,7 @@ class KernelStore:
     ) -> Mapping[PassSpec, float] | Failure:
         """Return the seconds of one run of a kernel, by the pass that schedules it; failures are left out.
 
-        Where every schedule fails, it is the failure of the first. Outputs are compared with those of the first, and so
+        If every schedule fails, return the failure of the first. Outputs are compared with those of the first, and so
         are times: it runs in turns with every other one.
         """
         facts = {step: self._shared.recall("variant", self._key(network, kernel, step)) for step in steps}

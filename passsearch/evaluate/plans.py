@@ -38,8 +38,8 @@ class MeasurementPlans:
         most_repetitions: Largest number of repetitions that confirm a winner, however large the noise floor still is.
         least_floor: Noise floor, as a share, below which a confirmation that sees no gain ends. Until then it adds
             repetitions, and so processes.
-        compile_pairs: Number of pairs of compiles to which a confirmation adds where time is left. Two say next to
-            nothing about compile time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2.
+        compile_pairs: Number of pairs of compiles of a confirmation, if time is left for them. Two say next to nothing
+            about compile time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2.
         confirm_share: Share of a time limit that the search leaves to the shortlist and the confirmation.
         confirm_s: Longest time that the search leaves to them, in seconds.
         explore_s: Longest time to close the space before the sampler starts, in seconds.

@@ -109,7 +109,7 @@ class KernelProfiler(Protocol):
     ) -> Mapping[PassSpec, float] | Failure:
         """Return the seconds of one run of a kernel alone, by the pass that schedules it; failures are left out.
 
-        Where every schedule fails, it is the failure of the first. Outputs are compared with those of the first.
+        If every schedule fails, return the failure of the first. Outputs are compared with those of the first.
         """
 
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:

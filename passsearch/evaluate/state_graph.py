@@ -42,8 +42,10 @@ class Edge:
 
     @property
     def settled(self) -> bool:
-        """True if the edge shows what the pass does. A fault of the machine, such as a full disk, does not."""
-        return not isinstance(self.target, Failure) or self.target.kind != "infra"
+        """True if the edge shows what the pass does. A full disk, or a state that was not reached again, does not."""
+        # The edges of a nondeterministic pass are copies of one.
+        is_accident = isinstance(self.target, Failure) and self.target.kind in ("infra", "unstable")
+        return not is_accident or self.copied_from is not None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 DEVICE_WAIT_S = 120.0
-"""Longest time that a request waits for the device, where another search may measure for a minute first."""
+"""Longest time that kernels alone wait for the device, on which another search may measure for a minute first."""
 
 LOCK_POLL_S = 0.05
 """Time between two attempts to take the lock of a device, as long as that of ``FileLock``."""
@@ -16,7 +16,7 @@ LOCK_POLL_S = 0.05
 
 @contextmanager
 def device_turn(lock: str | None) -> Iterator[None]:
-    """Hold the lock of a device, as ``WorkerPool.device_turn`` does; none for a CPU.
+    """Hold the lock that ``WorkerPool.device_turn`` holds, and wait for it for ``DEVICE_WAIT_S``; none for a CPU.
 
     Raises:
         TimeoutError: Another process holds it for too long. That is an accident of the machine, like every ``OSError``.

@@ -22,8 +22,9 @@ def test_a_command_ends_by_a_fault_of_the_machine_or_of_the_request(kind: Failur
     [
         ([{"error": {"kind": "oom", "reason": "no memory"}}], "oom"),
         ([{"state": "root"}, {"error": {"kind": "infra", "reason": "disk full"}}], "infra"),
-        ([{"state": "root"}, {"error": {"kind": "compile_error", "reason": "refused"}}], "infra"),
-        ([{"state": "root"}, {"state": "another"}], "infra"),
+        ([{"state": "root"}, {"error": {"kind": "compile_error", "reason": "refused"}}], "unstable"),
+        ([{"state": "root"}, {"state": "another"}], "unstable"),
+        ([WorkerDied("no answer", kind="timeout")], "infra"),
         ([{"state": "root"}, WorkerDied("the process ended", kind="crash")], "infra"),
     ],
 )

@@ -19,7 +19,13 @@ class _Statistics(ModuleType):
         # Python asks modules for special names while it imports them.
         if name.startswith("__"):
             raise AttributeError(name)
+        _remove()
         return getattr(import_module(STATISTICS), name)
+
+
+def _remove() -> None:
+    if isinstance(sys.modules.get(STATISTICS), _Statistics):
+        del sys.modules[STATISTICS]
 
 
 if STATISTICS not in sys.modules:
@@ -27,4 +33,4 @@ if STATISTICS not in sys.modules:
     try:
         import tvm.relay  # noqa: F401
     finally:
-        del sys.modules[STATISTICS]
+        _remove()
