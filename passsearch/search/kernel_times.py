@@ -21,7 +21,7 @@ class KernelTimes:
 
     Attributes:
         alone: Times of kernels alone, by digest of the kernel; empty for a kernel without a schedule that runs.
-        failures: Failures of those schedules that were asked for first, by digest of such a kernel.
+        failures: Why a kernel without any time has none, by its digest: the failure of its first schedule.
         are_corrected: True once no other schedule will be timed in its place. Schedules that were not timed there, and
             kernels that no timed network had, are then out of the question: a prediction is good enough to try
             something, and no reason to keep it.

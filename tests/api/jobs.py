@@ -72,7 +72,7 @@ JOBS: dict[str, tuple[Any, ...]] = {
 
 
 MOSTLY_RELAX = pytest.mark.parametrize("job", ["relax", pytest.param("relay", marks=pytest.mark.slow)], indirect=True)
-"""For tests of what no dialect has a part in: on the quicker one, and on the other one as slow tests."""
+"""For tests of code that is the same for all dialects: on Relax always, on Relay, which takes longer, as slow tests."""
 
 
 def tune_and_confirm(job: Job, network: Path, run: Path) -> passsearch.TuneResult:

@@ -19,7 +19,7 @@ from short_plans import SHORT
 import passsearch
 from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
-from passsearch.evaluate import MeasurementPlans, NetworkKernels, WorkerEvaluator, open_session
+from passsearch.evaluate import Built, MeasurementPlans, NetworkKernels, WorkerEvaluator, open_session
 from passsearch.evaluate.kernel_store import KernelStore
 from passsearch.evaluate.session import Session
 from passsearch.frontends import resolve
@@ -211,7 +211,12 @@ def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) ->
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, plans=SHORT) as evaluator:
         names = {kernel.name for kernel in kernels_of(evaluator, f"{BEFORE},{LOOPS}").kernels}
         pipeline = Pipeline.parse(f"{BEFORE},{LOOPS},ScheduleCPU,StaticPlanBlockMemory")
-        (times,) = evaluator.in_places([Candidate(pipeline, BuildOptions(opt_level=0))])
+        candidate = Candidate(pipeline, BuildOptions(opt_level=0))
+        (times,) = evaluator.in_places([candidate])
+        built = evaluator.build_candidate(candidate)
+        assert isinstance(built, Built)
+        evaluator.builder.discard(built)
+        assert evaluator.in_places([candidate]) == (times,) and not built.folder.exists(), "recorded, so not restored"
         # The build makes views of kernels that only reshape.
         assert {name for name in names if "reshape" not in name} <= set(times.kernels) <= names
         assert all(0 < value < 1 for value in times.kernels.values())

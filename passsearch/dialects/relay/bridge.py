@@ -1,9 +1,9 @@
 """The Relay bridge for TVM 0.8 to 0.19. Loaded only in a worker whose toolchain has such a TVM."""
 
-import passsearch.dialects.relay.quick_import  # isort: skip  # noqa: F401  # before TVM is imported
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import passsearch.dialects.relay.quick_import  # isort: skip  # noqa: F401  # before TVM is imported
 import tvm
 from tvm import relay
 from tvm.contrib.cc import create_shared
