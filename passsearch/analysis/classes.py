@@ -232,8 +232,8 @@ def _template(value: Json, names: Iterable[str]) -> str:
     text = _text(value)
     # Fill the text in once now, so that a wrong placeholder is an error of the file and not of a later analysis.
     try:
-        text.format(**dict.fromkeys(names, 0))
-    except (KeyError, IndexError) as error:
+        text.format(**{name: "" if name == "detail" else 0 for name in names})
+    except (KeyError, IndexError, AttributeError, ValueError) as error:
         raise ValueError(f"got {error} in `evidence`, allowed are {', '.join(names)}") from None
     return text
 

@@ -180,6 +180,9 @@ def _check_device(session: Session, options: ComparisonOptions) -> None:
         raise UserError(f"Nothing can be timed for `{session.target}`: {session.cannot_run_reason}.")
     if options.cache != "warm" and session.device != "cpu":
         raise UserError(f"Caches of `{session.target}` cannot be flushed; leave the cache state out.")
+    if options.cache != "warm" and session.model.cases:
+        # The cases run in turn with the same weights, so only the first would find empty caches.
+        raise UserError("Caches are flushed for one case only; leave the cache state out, or give one case.")
 
 
 def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:

@@ -38,7 +38,7 @@ from passsearch.core import (
 from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
-from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, claimed_sequence, require_repetitions
+from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, recorded_sequence, require_repetitions
 from passsearch.store import RESULT, read_result
 from passsearch.toolchain import cache_folder
 
@@ -310,7 +310,7 @@ def audit(
     session = recorded_session(
         document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )
-    if sequence := claimed_sequence(document):
+    if sequence := recorded_sequence(document):
         require_trust(folder / RESULT, find_folders(sequence.pipeline), trust=trust)
     # The inputs are those that no search has used.
     session = replace(session, output_cases=OUTPUT_CASES)

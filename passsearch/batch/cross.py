@@ -11,7 +11,7 @@ from passsearch.api import Progress, compare
 from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
 from passsearch.batch.jobs_file import for_comparison
 from passsearch.batch.records import RECORDS, read_document
-from passsearch.core import Json, safe_file_name
+from passsearch.core import MACHINE_FAULTS, Json, safe_file_name
 from passsearch.errors import EnvironmentFault
 from passsearch.store import OtherSettings, write_json
 
@@ -65,7 +65,7 @@ class CrossJob(BatchJob):
             document = self._compare(progress)
         # Such a failure says nothing about the winner, and a comparison that is there is not made again.
         for row in document["rows"]:
-            if (failure := row.get("failure")) and failure["kind"] == "infra":
+            if (failure := row.get("failure")) and failure["kind"] in MACHINE_FAULTS:
                 raise EnvironmentFault(f"The machine kept `{row['name']}` from being built: {failure['reason']}")
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / "comparison.json", document)

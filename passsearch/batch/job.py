@@ -31,7 +31,7 @@ from passsearch.batch.records import (
 from passsearch.core import USUAL_TRIALS, interruptible, safe_file_name, timestamp
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import catalog_files
-from passsearch.store import RESULT, accident_in, read_result
+from passsearch.store import RESULT, RunInUse, accident_in, read_result
 
 _log = logging.getLogger(__name__)
 
@@ -273,7 +273,7 @@ class Reporter:
                 complete = job.run(self._progress)
         except KeyboardInterrupt:
             complete = False
-        except OSError as error:  # of a disk or a network drive; the job may go on later
+        except (OSError, RunInUse) as error:  # a disk, a network drive, an earlier process; the job may go on later
             self.write(INTERRUPTED, reason=_reason(error))
             raise
         except EnvironmentFault as error:  # of this node; another one may be sound

@@ -127,13 +127,13 @@ class SlurmQueue:
             setup=list(device.setup) or None,
             **_queued_again(device.slurm),
         )
-        try:
-            with executor.batch():
-                submissions = [executor.submit(job) for job in jobs]
-        except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-            raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
-        # The queue has all of them now. A signal before each is written down would leave some that nobody knows of.
+        # A signal between the submission and its record would leave jobs in the queue that nobody knows of.
         with _signals_wait():
+            try:
+                with executor.batch():
+                    submissions = [executor.submit(job) for job in jobs]
+            except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+                raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
             yield from (str(submission.job_id) for submission in submissions)
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import Device
 from passsearch.batch.queues import Queue, open_queue
-from passsearch.batch.records import FAILED, INTERRUPTED, RECORDS, RUNNING, Submission
+from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, Submission
 from passsearch.batch.state import LOGS, NEW, QUEUED, JobState, OpenQueue, job_states
 from passsearch.core import timestamp
 from passsearch.errors import EnvironmentFault
@@ -82,10 +82,12 @@ def wait(
     Raises:
         EnvironmentFault: A queue gave no answer many times in a row. Its jobs go on.
     """
-    silences = 0
+    silences, finished = 0, dict[str, JobState]()
     while True:
         try:
-            states = job_states(jobs, queues)
+            # To see that a job is finished takes reading its whole result, so each is looked at until it is.
+            others = [job for job in jobs if job.name not in finished]
+            found = {state.job.name: state for state in job_states(others, queues)}
         except EnvironmentFault as error:  # the controller of a cluster may be busy for minutes
             silences += 1
             if silences > MOST_SILENCES:
@@ -93,6 +95,8 @@ def wait(
             _log.warning("%s", error)
         else:
             silences = 0
+            finished |= {name: state for name, state in found.items() if state.state == FINISHED}
+            states = [(finished | found)[job.name] for job in jobs]
             look(states)
             if not any(state.state in (QUEUED, RUNNING) for state in states):
                 return states

@@ -65,10 +65,13 @@ def _no_op_passes(spaces: Sequence[Space]) -> list[dict[str, Any]]:
 def _commuting_pairs(spaces: Sequence[Space]) -> list[dict[str, Any]]:
     """Return the pairs of passes that commute in every space where both have an effect."""
     rows = []
-    for pair in dict.fromkeys(tuple(pair) for space in spaces for pair in space["commuting"]):
+    # A space names the passes of a pair in the order in which it explored them.
+    commuting = [{tuple(sorted(pair)) for pair in space["commuting"]} for space in spaces]
+    for pair in dict.fromkeys(pair for pairs in commuting for pair in sorted(pairs)):
         # A pass without effect commutes with every other pass, so such a space is no evidence.
-        effective = [space for space in spaces if all(_has_effect(space, step) for step in pair)]
-        if all(list(pair) in space["commuting"] for space in effective):
+        places = [place for place, space in enumerate(spaces) if all(_has_effect(space, step) for step in pair)]
+        effective = [spaces[place] for place in places]
+        if all(pair in commuting[place] for place in places):
             rows.append({"passes": list(pair), **_counts(effective)})
     return rows
 

@@ -174,12 +174,12 @@ class CatalogEntry:
         after = after[1:] if after[0].name == self.name else after
         return Pipeline((*pipeline.passes[:place], PassSpec.of(self.name, **{parameter.name: argument}), *after))
 
-    def kernel_schedule(self, step: PassSpec, kernel: str) -> PassSpec:
+    def kernel_schedule(self, step: PassSpec, kernel: str = "") -> PassSpec:
         """Return the pass as it schedules one kernel.
 
         Args:
             step: The pass in a pipeline.
-            kernel: Name of the kernel.
+            kernel: Name of the kernel; empty for one that the pass does not name.
         """
         parameter, arguments = self.kernel_parameter, dict(step.argument_values)
         settings = arguments.pop(parameter.name, None) if parameter else None

@@ -30,6 +30,12 @@ class BuildOptions:
         parts += [f"-{name}" for name in self.disabled] + [f"{name}={value}" for name, value in self.config]
         return ",".join(parts)
 
+    @property
+    def text(self) -> str:
+        """The level and the passes that differ from it, for a reader."""
+        named = (("with", self.required), ("without", self.disabled))
+        return f"opt_level {self.opt_level}" + "".join(f" {word} {', '.join(names)}" for word, names in named if names)
+
     def to_json(self) -> dict[str, Json]:
         """Return the options as pipeline files and worker requests store them."""
         return {

@@ -83,8 +83,8 @@ class Artifact:
         folder: The folder with the files.
         bytes: Total size of the files.
         plan_bytes: Memory the compiler planned for activations and workspace, ``None`` if it does not report it.
-        kernels: Digest of the lowered functions and of the order of their calls. Values of parameters and names do not
-            change it. Empty if the compiler does not show its kernels.
+        kernels: Digest of the lowered functions and of the order of their calls. Values of parameters do not change
+            it; names of functions may. Empty if the compiler does not show its kernels.
         parts_s: Seconds of the build by ``COMPILE_PARTS``; empty for an artifact that was not built just now.
         kernel_hashes: Function that returns a hash of each kernel by its name; called when compile time is over.
         kernel_costs: Function that returns the cost of each kernel by its name; called when compile time is over.
@@ -133,6 +133,7 @@ class Kernel:
         calls: Number of calls in one inference; the mean by weights where an inference is one of several cases.
         operations: Additions and multiplications of its largest sum of products; 0 if it has none.
         bytes: Bytes of its arguments and results.
+        constant_bytes: Bytes of those of its arguments that are constants in all calls.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Kernel:
     calls: float
     operations: int
     bytes: int
+    constant_bytes: int = 0
 
 
 class KernelExecutable(Protocol):
@@ -310,11 +312,11 @@ class Bridge(Protocol):
             CompileError: The compiler refuses one of them, or more. No kernel is built then.
         """
 
-    def argument_copies(self, cold_bytes: int, device: str) -> ArgumentCopies:
+    def argument_copies(self, number: int, device: str) -> ArgumentCopies:
         """Return a store of arguments, which variants of one kernel share.
 
         Args:
-            cold_bytes: Bytes of constants that the network reads between two runs of a kernel.
+            number: Number of copies of a kernel's constants, on which it runs in turn.
             device: Device that the kernel runs on, such as ``cpu`` or ``cuda:0``.
         """
 

@@ -128,7 +128,7 @@ def apply_passes(compiler: Any, module: Any, record: Any, *, target: Any, note: 
 
 
 def local_arguments(step: Any) -> dict[str, Any]:
-    """Return the arguments of a pass; a folder that was exported with it is the copy beside this file."""
+    """Return the arguments of a pass; a file or folder that was exported with it is the copy beside this file."""
     return {**step["arguments"], **{name: str(HERE / copy) for name, copy in step.get("folders", {}).items()}}
 
 
@@ -160,7 +160,9 @@ def build(compiler: Any, module: Any, record: Any, *, target: Any, folder: Path)
     start = time.perf_counter()
     compiler.build(module, record["build"], target, folder)
     seconds = time.perf_counter() - start
-    print(f"build at opt_level {record['build']['opt_level']}: {seconds:.2f} s")
+    options = record["build"]
+    without = f" without {', '.join(options['disabled'])}" if options["disabled"] else ""
+    print(f"build at opt_level {options['opt_level']}{without}: {seconds:.2f} s")
     return seconds
 
 

@@ -55,13 +55,9 @@ class _Start:
 
 def _count(request: Request, longest_s: float, start: _Start) -> tuple[int, float]:
     """Return the number of inferences, and the time at which the last one ended."""
-    try:
-        start.wait()
-        count = 0
-        while not count or time.perf_counter() - start.begin_s < longest_s:
-            request()
-            count += 1
-        return count, time.perf_counter()
-    except BaseException:
-        start.barrier.abort()
-        raise
+    start.wait()
+    count = 0
+    while not count or time.perf_counter() - start.begin_s < longest_s:
+        request()
+        count += 1
+    return count, time.perf_counter()

@@ -116,8 +116,12 @@ class Server:
         correct, count = 0, len(labels) // size * size
         for begin in range(0, count, size):
             part = {name: np.ascontiguousarray(array[begin : begin + size]) for name, array in data.items()}
-            choices = np.argmax(np.asarray(self.engine.outputs(part)[0]), axis=-1)
-            correct += int(np.sum(choices == labels[begin : begin + size]))
+            scores = np.asarray(self.engine.outputs(part)[0])
+            if scores.shape[:-1] != (size,):
+                shape = "x".join(map(str, scores.shape)) or "no dimension"
+                needed = "one row of classes for each sample is needed; leave `--labels` out"
+                raise ValueError(f"the first output has the shape {shape}, {needed}")
+            correct += int(np.sum(np.argmax(scores, axis=-1) == labels[begin : begin + size]))
         self.engine.outputs(self.inputs)  # TVM runs what it was given last
         return {"correct": correct, "count": count}
 

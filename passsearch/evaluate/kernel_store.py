@@ -1,6 +1,7 @@
 """The kernel store: times of kernels, each built and timed once, whatever state, network or run has it."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import asdict, dataclass
@@ -24,6 +25,10 @@ STOP_POLL_S = 0.2
 # Beyond twice the cache nothing of a constant is left in it; more copies would only take memory.
 MOST_COLD_CACHES = 2
 """Size of the constants that are read between two runs of a kernel, in caches, at most."""
+
+MOST_COPIES = 8
+"""Largest number of copies of a kernel's constants. Constants of which so many fit into the cache take a small part of
+its time, wherever they come from."""
 
 _log = logging.getLogger(__name__)
 
@@ -192,8 +197,19 @@ class KernelStore:
         return self._time(network, kernel, steps, reference=reference, pool=self._own.pool)
 
     def _key(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> str:
-        temperature = "cold" if network.constant_bytes > self._cache_bytes else "warm"
-        return f"{kernel.digest}|{temperature}{self._session.plans_key('variants', 'kernel_limit')}|{step}"
+        conditions = f"x{self._copies(network, kernel)}{self._session.plans_key('variants', 'kernel_limit')}"
+        return f"{kernel.digest}|{conditions}|{step}"
+
+    def _copies(self, network: NetworkKernels, kernel: Kernel) -> int:
+        """Return the number of copies of a kernel's constants on which it runs in turn.
+
+        They then come from as far away in memory as in the network, where all other constants are read between two
+        runs. On a GPU only the first copy is timed.
+        """
+        cold_bytes = min(network.constant_bytes, MOST_COLD_CACHES * self._cache_bytes)
+        if self._session.device != "cpu" or not 0 < kernel.constant_bytes < cold_bytes:
+            return 1
+        return min(1 + math.ceil(cold_bytes / kernel.constant_bytes), MOST_COPIES)
 
     def _record(
         self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], answers: Sequence[Fact]
@@ -249,7 +265,7 @@ class KernelStore:
             network.state,
             kernel=kernel.name,
             steps=[compiler.step_request(step) for step in request],
-            cold_bytes=min(network.constant_bytes, MOST_COLD_CACHES * self._cache_bytes),
+            copies=self._copies(network, kernel),
             device=self._session.device,
             device_lock=None if lock is None else str(lock),
             limit=self._session.plans.kernel_limit,

@@ -200,7 +200,7 @@ def _summary(deployment: Deployment) -> list[str]:
         f"Target: {deployment.target}",
         f"TVM: {deployment.tvm_version}",
         "Passes: " + ("none" if not steps else ", then ".join(map(str, steps))),
-        f"Build: TVM's own pipeline at opt_level {deployment.build.opt_level}",
+        f"Build: TVM's own pipeline at {deployment.build.text}",
     ]
     # A line break in a name would end the comment, and the rest of the name would run as code.
     return [printable(" ".join(line.split())) for line in lines]
@@ -219,7 +219,7 @@ def _pass_records(deployment: Deployment, sources: Mapping[str, _Source]) -> lis
 
 
 def _folder_copies(step: PassSpec, place: int) -> dict[str, str]:
-    """Return where the folders among a pass's arguments are copied to, by name of the argument."""
+    """Return where the files and folders among a pass's arguments are copied to, by name of the argument."""
     # A tuning database, for example; it must be there wherever the folder is built.
     arguments = step.argument_values
     copies = {}
@@ -228,8 +228,7 @@ def _folder_copies(step: PassSpec, place: int) -> dict[str, str]:
             continue
         if not Path(value).exists():
             raise UserError(f"`{step.name}` needs `{value}`, which is not on this machine; export where it is.")
-        if Path(value).is_dir():
-            copies[name] = f"{FOLDERS}/{place}-{name}"
+        copies[name] = f"{FOLDERS}/{place}-{name}"
     return copies
 
 
@@ -249,7 +248,9 @@ def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, 
         source.copy_to(folder)
     for place, step in enumerate(deployment.pipeline.passes, start=1):
         for name, copy in _folder_copies(step, place).items():
-            shutil.copytree(str(step.argument_values[name]), folder / copy)
+            original = Path(str(step.argument_values[name]))
+            (folder / copy).parent.mkdir(exist_ok=True)
+            (shutil.copytree if original.is_dir() else shutil.copyfile)(original, folder / copy)
     _write_instructions(folder, deployment)
 
 

@@ -47,7 +47,7 @@ a C compiler; it may be copied to another place, read-only, and used by another 
 | network | {_cell(str(model.get("source")))} |
 | target | `{_cell(deployment.target)}` |
 | TVM | {_cell(deployment.tvm_version)} ({deployment.dialect.name}{_commit(deployment)}) |
-| build after the passes | opt_level {deployment.build.opt_level} |
+| build after the passes | {deployment.build.text} |
 
 Passes, in order:
 

@@ -105,8 +105,15 @@ def _holds_parameter(names: bytes, name: str) -> bool:
 
 
 def _declared_input(name: str, attributes: Mapping[str, str], request: ModelRequest) -> DeclaredInput:
-    shape: Any = ast.literal_eval(attributes.get("__shape__", "None"))
-    sizes = None if shape is None else tuple(size if size > 0 else None for size in shape)
+    text = attributes.get("__shape__", "None")
+    try:
+        shape: Any = ast.literal_eval(text)
+        sizes = None if shape is None else tuple(size if size > 0 else None for size in shape)
+    except (ValueError, SyntaxError, TypeError):
+        raise UserError(
+            f"`{request.source}` declares `{name}` with the shape `{text}`; a tuple of whole numbers is needed. "
+            "Write the symbol again with HybridBlock.export."
+        ) from None
     # The type of a variable is only a default in MXNet, so the user's type is no contradiction.
     if user_type := request.inputs.get(name):
         return DeclaredInput(name, sizes, user_type.dtype)

@@ -35,7 +35,7 @@ class Mixture(Executable):
     """A built network with its cases. Its inputs have the names ``CASE.INPUT``, its outputs are those of all cases.
 
     Attributes:
-        run_s: Seconds of the last run, by weights.
+        run_s: Seconds of one inference as last measured, by weights.
         call_weights: Weight of every kernel call of the last ``run_by_kernel``.
     """
 
@@ -69,7 +69,8 @@ class Mixture(Executable):
         part_s = number * self.run_s / len(self._executables)
         counts = [max(1, math.ceil(part_s / max(once_s, 1e-7))) if number > 1 else 1 for once_s in self.run_s.parts]
         pairs = zip(self._executables, counts, strict=True)
-        return WeightedSeconds([_time(executable, count) for executable, count in pairs], self._weights)
+        self.run_s = WeightedSeconds([_time(executable, count) for executable, count in pairs], self._weights)
+        return self.run_s
 
     def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         """Run every case once and return the kernel calls of all."""

@@ -59,6 +59,8 @@ class RaplMeter:
             reason = "" if packages else "this system shows no RAPL counters"
         except PermissionError:
             reason = f"RAPL counters are readable by root only (chmod a+r {root}/*/energy_uj)"
+        except OSError:  # containers hide the folders to which these links lead
+            reason = "this system shows no RAPL counters"
         self.unavailable |= dict.fromkeys(("power_w", "energy_j"), reason) if reason else {}
         if _temperature_c() is None:
             self.unavailable["temperature_c"] = "this system shows no temperature of the processor"

@@ -19,7 +19,7 @@ import numpy as np
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, Executable, random_inputs
-from passsearch.measure.mixture import Mixture, WeightedSeconds
+from passsearch.measure.mixture import WeightedSeconds
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.stack import DEPTHS, call_at_depth
 
@@ -169,7 +169,7 @@ def run_race(
     runs = max(1, min(plan.runs, int(plan.visit_s / max(*once_s, plan.run_s))))
     # The caches hold megabytes. A slow network has read its own data anew within a hundredth of an inference, so a run
     # to fill the caches would only cost time.
-    fill_caches = [seconds * plan.runs <= plan.visit_s for seconds in once_s]
+    fill_caches = [not plan.flush_bytes and seconds * plan.runs <= plan.visit_s for seconds in once_s]
 
     def visit(index: int) -> list[float]:
         if fill_caches[index]:
@@ -197,10 +197,11 @@ def _estimate(
     """Return the seconds of one inference, roughly."""
     start = now()
     executable.run(inputs)
-    # Of several cases it is the mean by their weights, as all later samples are: it may be the only sample.
-    first_s = executable.run_s if isinstance(executable, Mixture) else now() - start
+    first_s = now() - start
     events_s = executable.event_time_s(1)
-    if events_s is not None:  # the first run on a device also loads the code, which may take longer than all others
+    # The first run on a device also loads the code, which may take longer than all others. Of several cases this is the
+    # mean by their weights.
+    if events_s is not None:
         return max(events_s, 1e-7)
     # The first run also loads pages and caches. That is no part of an inference, but beside one of seconds it does not
     # count, and another run would take as long again.

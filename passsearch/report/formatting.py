@@ -100,8 +100,11 @@ def format_time(text: str) -> str:
 
 def format_pipeline(candidate: Mapping[str, Any] | None) -> str:
     """Return a candidate's pipeline and build options in one line."""
-    level = lookup(candidate, "build", "opt_level")
-    disabled = lookup(candidate, "build", "disabled")
-    without = f" without {', '.join(disabled)}" if disabled else ""
-    pipeline = lookup(candidate, "pipeline") or "(no explicit pass)"
-    return f"{pipeline}, then build at opt_level={format_count(level)}{without}"
+    return f"{lookup(candidate, 'pipeline') or '(no explicit pass)'}, then build at {format_build(candidate)}"
+
+
+def format_build(candidate: Mapping[str, Any] | None) -> str:
+    """Return the options of a candidate's build."""
+    level, disabled = lookup(candidate, "build", "opt_level"), lookup(candidate, "build", "disabled") or []
+    without = f" without {', '.join(map(str, disabled))}" if disabled else ""
+    return f"opt_level={format_count(level)}{without}"

@@ -26,8 +26,9 @@ def headline_text(document: Mapping[str, Any]) -> str:
         aside = f", and {compile_time_claim(compile_time, baseline)}" if is_decided else ""
         return f"{network} {_gain(objective, verdict)} than {baseline}{aside}.{sequence_sentence(document)}"
     speed = _kept_speed(document, verdict)
-    # Where compile time is the objective, the user has said how much speed may be lost.
-    if verdict.get("improved") or (speed and _is_certainly_above(compile_time, 1.0)):
+    # Where compile time is the objective, the verdict judges it, by the noise floor and by the speed that may be lost.
+    is_quicker = objective != "compile_time" and _is_certainly_above(compile_time, 1.0)
+    if verdict.get("improved") or (speed and is_quicker):
         end = f" {speed}" if speed else ""
         # What a sequence gains in throughput says nothing here, unless it is this very binary.
         rival = sequence_sentence(document) if lookup(document, "sequence", "is_best") else ""

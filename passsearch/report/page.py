@@ -134,10 +134,11 @@ def _failures(document: Mapping[str, Any]) -> str:
         for failure in failed[:MOST_FAILURES]
     ]
     table = html_table(("kind", "stage", "pass", "reason", "pipeline"), rows, is_text=True) if rows else ""
+    shown = f"; these are the first {MOST_FAILURES}" if len(failed) > MOST_FAILURES else ""
     return section(
         "Failures",
         definitions(failure_lines(document)),
-        details(f"{len(failed)} failed candidate{'s' * (len(failed) != 1)}", table),
+        details(f"{len(failed)} failed candidate{'s' * (len(failed) != 1)}{shown}", table),
     )
 
 

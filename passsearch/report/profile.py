@@ -93,14 +93,14 @@ def name_text(pipeline: Mapping[str, Any]) -> str:
 
 def sum_text(pipeline: Mapping[str, Any]) -> str:
     """Return what the kernels of a pipeline sum to, and what the rest of the inference is."""
-    rest = ", ".join(f"{name} {_ms(seconds)} ms" for name, seconds in pipeline["rest"].items())
+    rest = ", ".join(f"{name} {_milli(seconds)} ms" for name, seconds in pipeline["rest"].items())
     number = sum(row["calls"] for row in pipeline["kernels"])
     is_slowed = min(pipeline["rest"].values(), default=0.0) < 0
     why = "they ran alone" if pipeline.get("is_alone") else "watching the calls slows them"
     slowed = f"; {why}, so they sum to more than an inference" if is_slowed else ""
     return (
-        f"{_ms(pipeline['whole_s'])} ms an inference; {number} calls of {len(pipeline['kernels'])} kernels take "
-        f"{_ms(pipeline['kernels_s'])} ms, {format_percent(pipeline['kernels_share'])}; the rest: {rest}{slowed}"
+        f"{_milli(pipeline['whole_s'])} ms an inference; {number} calls of {len(pipeline['kernels'])} kernels take "
+        f"{_milli(pipeline['kernels_s'])} ms, {format_percent(pipeline['kernels_share'])}; the rest: {rest}{slowed}"
     )
 
 
@@ -110,7 +110,7 @@ def block_rows(document: Mapping[str, Any]) -> tuple[Sequence[str], list[list[st
     times = [{row["part"]: row["seconds"] for row in each["blocks"]} for each in pipelines]
     parts = list(dict.fromkeys(part for each in times for part in each))
     titles = ("part", *(f"{name_text(each)} ms" for each in pipelines))
-    rows = [[part, *(_ms(each.get(part)) for each in times)] for part in parts]
+    rows = [[part, *(_milli(each.get(part)) for each in times)] for part in parts]
     if len(times) < 2:
         return titles, rows
     ratios = [_times_faster(times[0].get(part), times[-1].get(part)) for part in parts]
@@ -129,14 +129,14 @@ def kernel_rows(pipeline: Mapping[str, Any]) -> list[list[str]]:
     if others := rows[MOST_KERNELS:]:
         seconds, calls = (sum(row[key] for row in others) for key in ("seconds", "calls"))
         share = format_percent(seconds / whole_s)
-        cells.append([f"{len(others)} others", str(calls), _ms(seconds), share, *[MISSING] * 5])
+        cells.append([f"{len(others)} others", str(calls), _milli(seconds), share, *[MISSING] * 5])
     if not _has_energy(pipeline):
         return cells
     energies_j = [row["energy_j"] for row in rows[:MOST_KERNELS]]
     if others:
         known_j = [row["energy_j"] for row in others if row["energy_j"] is not None]
         energies_j.append(sum(known_j) if len(known_j) == len(others) else None)
-    return [[*row, _thousandths(energy_j)] for row, energy_j in zip(cells, energies_j, strict=True)]
+    return [[*row, _milli(energy_j)] for row, energy_j in zip(cells, energies_j, strict=True)]
 
 
 def _has_energy(pipeline: Mapping[str, Any]) -> bool:
@@ -178,7 +178,7 @@ def _kernel_cells(row: Mapping[str, Any], whole_s: float) -> list[str]:
     return [
         row["kernel"],
         str(row["calls"]),
-        _ms(seconds),
+        _milli(seconds),
         format_percent(seconds / whole_s),
         *speeds,
         format_percent(row["roof_share"]),
@@ -200,9 +200,5 @@ def _times_faster(first: float | None, last: float | None) -> str:
     return format_number(first / last) if first and last else MISSING
 
 
-def _ms(seconds: float | None) -> str:
-    return _thousandths(seconds)
-
-
-def _thousandths(value: float | None) -> str:
+def _milli(value: float | None) -> str:
     return MISSING if value is None else format_number(1e3 * value)

@@ -1,6 +1,7 @@
 """The winner of a run, pass by pass: what each pass does, and what it is worth where that was measured."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,15 @@ from passsearch.dialects import DIALECTS
 from passsearch.errors import PassSearchError
 from passsearch.report.charts import METRICS, ablation_rows, pass_gain
 from passsearch.report.elements import definitions, details, html_table, note, section
-from passsearch.report.formatting import MISSING, format_count, format_pipeline, format_ratio, html_text, lookup
+from passsearch.report.formatting import (
+    MISSING,
+    format_build,
+    format_count,
+    format_pipeline,
+    format_ratio,
+    html_text,
+    lookup,
+)
 from passsearch.report.run_record import RunRecord
 from passsearch.report.text import attribution_lines
 
@@ -20,12 +29,13 @@ def winner_section(record: RunRecord) -> str:
     best = record.document.get("best")
     steps = _steps(best)
     titles = ("pass", "what it does", *(("its worth: with it over without it",) if record.ablation else ()))
-    rows = [_row(step, record) for step in steps]
+    worths = _worths(steps, record.ablation) if record.ablation else ()
+    rows = [_row(step, record, worths[place : place + 1]) for place, step in enumerate(steps)]
     return section(
         "The winner",
         definitions(attribution_lines(record.document)),
         html_table(titles, rows, is_text=True) if rows else note("The winner applies no explicit pass."),
-        f"<p>{html_text(_build(best))}</p>",
+        f"<p>Then the compiler's own build at {html_text(format_build(best))}.</p>",
         details("As one line", f"<pre>{html_text(format_pipeline(best))}</pre>"),
     )
 
@@ -37,21 +47,26 @@ def summaries(dialect: str) -> Mapping[str, str]:
     return {name: entry.summary for name, entry in load(dialect).entries.items()} if dialect in DIALECTS else {}
 
 
-def _row(step: PassSpec, record: RunRecord) -> tuple[str, ...]:
+def _row(step: PassSpec, record: RunRecord, worth: Sequence[str]) -> tuple[str, ...]:
     known = summaries(str(lookup(record.document, "toolchain", "dialect")))
-    summary = known.get(step.name, "a pass that is not in the shipped catalog")
-    return (str(step), summary, *((_worth(str(step), record.ablation),) if record.ablation else ()))
+    return (str(step), known.get(step.name, "a pass that is not in the shipped catalog"), *worth)
 
 
-def _worth(step: str, ablation: Mapping[str, Any]) -> str:
-    """Return what a pass gains, in words."""
+def _worths(steps: Sequence[PassSpec], ablation: Mapping[str, Any]) -> list[str]:
+    """Return what every pass gains, in words."""
+    rows = [row for row in ablation_rows(ablation) if row.get("kind") == "without"]
     dropped = ablation.get("dropped")
-    if isinstance(dropped, list) and step in dropped:
-        return "changes nothing here"
-    rows = [row for row in ablation_rows(ablation) if row.get("kind") == "without" and row.get("pass") == step]
-    if not rows:
-        return MISSING
-    row = rows[0]
+    left_out = Counter(map(str, dropped if isinstance(dropped, list) else ()))
+    # A pass that occurs several times has several rows; the later occurrences are left out first.
+    texts = {step: [_worth(row) for row in rows if row.get("pass") == step] for step in map(str, steps)}
+    for step, own in texts.items():
+        own += ["not needed: the IR is the same without it"] * left_out[step]
+    remaining = {step: iter(own) for step, own in texts.items()}
+    return [next(remaining[step], MISSING) for step in map(str, steps)]
+
+
+def _worth(row: Mapping[str, Any]) -> str:
+    """Return what a pass gains, in words."""
     if row.get("worth") == "needed":
         return "needed: without it the network does not build, or its outputs are wrong"
     parts = [
@@ -69,9 +84,3 @@ def _steps(best: Any) -> tuple[PassSpec, ...]:
         return Pipeline.parse(str(lookup(best, "pipeline") or "")).passes
     except PassSearchError:
         return ()
-
-
-def _build(best: Any) -> str:
-    level, disabled = lookup(best, "build", "opt_level"), lookup(best, "build", "disabled") or []
-    without = f" without {', '.join(map(str, disabled))}" if disabled else ""
-    return f"Then the compiler's own build at opt_level={format_count(level)}{without}."

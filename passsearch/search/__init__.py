@@ -1,7 +1,7 @@
 """The search: the space, the samplers, the study loop, the confirmation of a winner, comparisons and audits."""
 
 from passsearch.search.ablation import ablate_run
-from passsearch.search.audit import OUTPUT_CASES, audit_run, claimed_sequence
+from passsearch.search.audit import OUTPUT_CASES, audit_run, recorded_sequence
 from passsearch.search.certificate import check_certificate, read_closure, space_document
 from passsearch.search.comparison import compare_candidates
 from passsearch.search.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
@@ -59,7 +59,6 @@ __all__ = [
     "audit_run",
     "check_certificate",
     "check_features",
-    "claimed_sequence",
     "compare_candidates",
     "confirm",
     "explored_passes",
@@ -68,6 +67,7 @@ __all__ = [
     "named_candidate",
     "profile_candidates",
     "read_closure",
+    "recorded_sequence",
     "require_repetitions",
     "session_settings",
     "shortlist",

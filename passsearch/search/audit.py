@@ -1,6 +1,7 @@
 """The audit of a published result: rebuilt from its record, measured again, and signed off or refused."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -64,8 +65,8 @@ def audit_run(
         progress("applying and building", 0, repetitions)
         checks += _check_rebuilt(document, winner, evaluator=evaluator, folder=folder)
     if all(check.ok for check in checks):
-        claimed = claimed_sequence(document)
-        sequence = _build(evaluator, claimed) if claimed else None
+        recorded = recorded_sequence(document)
+        sequence = _build(evaluator, recorded) if recorded else None
         confirmation = _confirm_again(
             evaluator,
             winner,
@@ -193,10 +194,10 @@ def _build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
     return evaluator.build_candidate(candidate)
 
 
-def claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:
-    """Return the sequence over which the run claims a gain; ``None`` where it claims none."""
+def recorded_sequence(document: Mapping[str, Any]) -> Candidate | None:
+    """Return the best sequence of the catalog that the run timed; ``None`` where there is none but the winner."""
     sequence = document.get("sequence")  # earlier versions timed none
-    if not sequence or not (sequence["gain"] or {}).get("interval"):
+    if not sequence or sequence["is_best"] or not sequence["gain"]:
         return None
     return Candidate.from_json(sequence)
 
@@ -204,21 +205,21 @@ def claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:
 def _check_sequence(
     document: Mapping[str, Any], sequence: Built | Failure | None, confirmation: Confirmation | Failure
 ) -> Iterator[Check]:
-    """Check what the winner is claimed to gain over the best sequence of the catalog, where the run claims that."""
+    """Check what the winner gains over the best sequence of the catalog; it may miss only what the run claims."""
     if sequence is None or isinstance(confirmation, Failure):
         return
-    claimed, name = document["sequence"], "gain over the catalog"
+    recorded, name = document["sequence"], "gain over the catalog"
     if isinstance(sequence, Failure):
-        yield Check(name, False, f"{claimed['name']} fails: {sequence.kind} in {sequence.stage}: {sequence.reason}")
+        yield Check(name, False, f"{recorded['name']} fails: {sequence.kind} in {sequence.stage}: {sequence.reason}")
         return
     if confirmation.over_sequence is None:
-        yield Check(name, False, f"{claimed['name']} could not be timed beside the winner")
+        yield Check(name, False, f"{recorded['name']} could not be timed beside the winner")
         return
-    gain, claim = confirmation.over_sequence.gain, claimed["gain"]
-    detail = f"{_ratio_text(gain)} of the throughput of {claimed['name']}, claimed {_claim_text(claim)}"
-    if claimed["improved"] and not confirmation.improves_on_sequence():
+    gain, claim = confirmation.over_sequence.gain, recorded["gain"]
+    detail = f"{_ratio_text(gain)} of the throughput of {recorded['name']}, claimed {_claim_text(claim)}"
+    if recorded["improved"] and not confirmation.improves_on_sequence():
         yield Check(name, False, f"{detail}: the gain is not seen again")
-    elif claim["interval"][0] is not None and gain.interval.high < claim["interval"][0]:
+    elif gain.interval.high < _least(claim):
         yield Check(name, False, f"{detail}: below the claim")
     else:
         yield Check(name, True, detail)
@@ -235,20 +236,27 @@ def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failu
     if ratio is None:
         detail = f"{objective} is not measured again; throughput and compile time stand below"
         return Check("measurement", not claim["improved"], detail)
-    addition = "" if claim["improved"] else " (no significant improvement)"
+    addition = "" if claim["improved"] or not claim.get("interval") else " (no significant improvement)"
     detail = f"{objective} {_ratio_text(ratio)}, claimed {_claim_text(claim)}{addition}"
     keep = claim.get("keep_throughput", 0.0)
     if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
         return Check("measurement", False, f"{detail}: the win is not seen again")
     # A smaller win is a win, but it contradicts the claim if even its upper end lies below the claimed interval.
-    least = (claim.get("interval") or [None])[0]
-    if least is not None and ratio.interval.high < least:
+    if ratio.interval.high < _least(claim):
         return Check("measurement", False, f"{detail}: below the claim")
     return Check("measurement", True, detail)
 
 
+def _least(claim: Mapping[str, Any]) -> float:
+    """Return the lower end of a claimed interval; minus infinity without one, which no measurement is below."""
+    low = (claim.get("interval") or [None])[0]
+    return -math.inf if low is None else float(low)
+
+
 def _claim_text(claim: Mapping[str, Any]) -> str:
-    ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claim.get("interval") or ())
+    if not claim.get("interval"):
+        return f"nothing: the search read {claim['ratio']:.3f} and confirmed none"
+    ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claim["interval"])
     return f"{claim['ratio']:.3f} [{ends}]"
 
 

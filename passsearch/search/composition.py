@@ -220,18 +220,20 @@ class Composer:
         network, step = self._kernels(pipeline)
         if isinstance(network, Failure):
             return network
+        entry = self._scheduling[step.name]
         calls: defaultdict[str, float] = defaultdict(float)
         seconds, schedules, default_s = {}, {}, 0.0
-        self._times.take_ahead(network, network.kernels, [step])
+        self._times.take_ahead(network, network.kernels, [entry.kernel_schedule(step)])
         for kernel in network.kernels:
-            if not self._times.take(network, kernel, [step]):
+            own = entry.kernel_schedule(step, kernel.name)
+            if not self._times.take(network, kernel, [own]):
                 failure = self._times.failures[kernel.digest]
                 return replace(failure, reason=f"no schedule of kernel `{kernel.name}` runs: {failure.reason}")
             times = self._times.usable(kernel.digest)
-            fastest = _fastest(times, step)
+            fastest = _fastest(times, own)
             calls[kernel.digest] += kernel.calls
             seconds[kernel.digest], schedules[kernel.name] = times[fastest], fastest
-            default_s += kernel.calls * times.get(step, times[fastest])
+            default_s += kernel.calls * times.get(own, times[fastest])
         return Cost(calls, seconds, schedules, default_s)
 
     def _scheduling_place(self, pipeline: Pipeline) -> int:
@@ -314,7 +316,8 @@ class Composer:
             with self._keeping_time():
                 for keys, value in product(kinds.values(), parameter.region_values[1:]):
                     cost = self.cost(entry.decide(plain, dict.fromkeys(keys, value)))
-                    if not isinstance(cost, Failure):
+                    # A value may be what the pass does with a region that is not named.
+                    if not isinstance(cost, Failure) and cost.calls != begin.calls:
                         decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
                         by_table.append(replace(decisions[-1], saved_s=self._least_s(begin) - self._least_s(cost)))
         except OutOfTime:
@@ -347,16 +350,16 @@ class Composer:
         """Return the pipeline whose scheduling pass has the fastest schedule of every kernel as an argument."""
         place = self._scheduling_place(pipeline)
         step = pipeline.passes[place]
-        parameter = self._scheduling[step.name].kernel_parameter
+        entry = self._scheduling[step.name]
+        parameter, plain = entry.kernel_parameter, entry.kernel_schedule(step)
         assert parameter
         values = {
-            name: _difference(fastest, step, tuple(parameter.per_kernel))
+            name: _difference(fastest, plain, tuple(parameter.per_kernel))
             for name, fastest in sorted(cost.schedules.items())
         }
         settings: dict[str, Json] = {name: value for name, value in values.items() if value}
-        if not settings:
-            return pipeline
-        scheduled = PassSpec.of(step.name, **{**step.argument_values, parameter.name: settings})
+        own: dict[str, Json] = {parameter.name: settings} if settings else {}
+        scheduled = PassSpec.of(step.name, **plain.argument_values, **own)
         return Pipeline((*pipeline.passes[:place], scheduled, *pipeline.passes[place + 1 :]))
 
 

@@ -19,6 +19,9 @@ from passsearch.core import NOTICE_LOG, folder_bytes
 from passsearch.store.deletion import delete_leftovers
 from passsearch.store.runs import delete_run, run_folders
 
+PARTIAL, LONGEST_IMPORT_S = ".partial-", 24 * 3600.0
+"""First part of the names of folders that an import writes to, and an age at which no import writes any more."""
+
 RECENT_S = 3600.0
 """An entry used within this many seconds is not removed: a process holds no lock between writing an entry and opening
 it."""
@@ -80,6 +83,8 @@ def limit_cache(cache: Path, *, limit_bytes: float, recent_s: float = RECENT_S) 
         The removed entries.
     """
     delete_leftovers(cache / "runs")
+    for folder in ("models", "graphs"):
+        _delete_old_partial(cache / folder)
     entries = cache_entries(cache)
     excess, removed = sum(entry.bytes for entry in entries) - limit_bytes, list[CacheEntry]()
     for entry in entries:
@@ -91,6 +96,14 @@ def limit_cache(cache: Path, *, limit_bytes: float, recent_s: float = RECENT_S) 
     if removed:
         _notices.warning("%s", _removal(removed, cache=cache, limit_bytes=limit_bytes))
     return removed
+
+
+def _delete_old_partial(parent: Path) -> None:
+    """Delete folders that killed imports have left; no import takes a day."""
+    for folder in parent.glob(f"{PARTIAL}*"):
+        with contextlib.suppress(OSError):  # another process has removed it meanwhile
+            if time.time() - folder.stat().st_mtime > LONGEST_IMPORT_S:
+                shutil.rmtree(folder)
 
 
 def limit_cache_hourly(cache: Path, *, limit_bytes: float) -> list[CacheEntry]:

@@ -47,6 +47,10 @@ BASELINE_FACTS = frozenset({"load", "build"})
 _log = logging.getLogger(__name__)
 
 
+class RunInUse(UserError):
+    """A run folder that another process has."""
+
+
 class OtherSettings(UserError):
     """The folder has results of other settings, or of another version of this program."""
 
@@ -64,7 +68,8 @@ class RunFolder:
 
         Raises:
             OtherSettings: The folder belongs to a run with other settings.
-            UserError: It is in use, cannot be written, or has links.
+            RunInUse: Another process has it.
+            UserError: It cannot be written, or has links.
         """
         self.path = path = path.absolute()  # workers, which write to it, have another working folder
         _make_writable_folder(path)
@@ -72,7 +77,7 @@ class RunFolder:
         try:
             acquire(self._lock)
         except Timeout:
-            raise UserError(
+            raise RunInUse(
                 f"The run `{path}` is in use by another process; wait for it or choose another folder (--out). If the "
                 f"machine of that process is gone, delete `{path / '.lock'}`."
             ) from None
@@ -223,6 +228,8 @@ def read_result(run: Path) -> dict[str, Any]:
         )
     try:
         result: dict[str, Any] = parse_json(file.read_text())
+    except OSError as error:  # of a network drive, where another machine may replace the file
+        raise UserError(f"Cannot read `{file}`: {error.strerror or error}; try again.") from error
     except ValueError as error:
         raise UserError(f"`{file}` is not JSON: {error}. Run the same `passsearch tune` again.") from error
     schema = result.get("schema") if isinstance(result, dict) else None
@@ -251,7 +258,8 @@ def accident_in(result: Mapping[str, Any]) -> str:
     failure = result["verdict"].get("failure")
     if failure and failure["kind"] in MACHINE_FAULTS:
         return f"an accident ended its confirmation: {failure['reason']}"
-    if number := result.get("failures", {}).get("infra"):
+    failures = result.get("failures", {})
+    if number := sum(failures.get(kind, 0) for kind in MACHINE_FAULTS):
         return f"accidents of the machine spoiled candidates: {number}"
     return "its winner could not be written" if result.get("deployment", {}) is None else ""
 

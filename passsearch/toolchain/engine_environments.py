@@ -93,6 +93,7 @@ def remove_engine(environment: EngineEnvironment) -> None:
         raise UserError(f"Engine environment `{environment.name}` is not installed. See: passsearch doctor")
     with hold_lock(f"install-{environment.name}", timeout_s=INSTALL_TIMEOUT_S):
         _log.info("Deleting the environment `%s`.", _folder(environment))
+        (_folder(environment) / _MARKER).unlink(missing_ok=True)  # half of an environment is none
         shutil.rmtree(_folder(environment), ignore_errors=True)
 
 

@@ -7,6 +7,7 @@ import archspec.cpu
 from archspec.cpu import Microarchitecture, UnsupportedMicroarchitecture
 
 from passsearch.core import Json, parse_json
+from passsearch.errors import UserError
 from passsearch.toolchain.record import Toolchain
 
 _OLDEST_LLVM = "11.0.0"
@@ -37,7 +38,9 @@ def target_triple(target: str) -> str:
 def with_triple(target: str, toolchain: Toolchain) -> str:
     """Return a target; one of LLVM that names no triple gets that of this machine."""
     # LLVM would take the default triple of the TVM build, and code for another machine ends the process that loads it.
-    kind, *options = target.split()
+    kind, *options = target.split() or [""]
+    if not kind:
+        raise UserError("The target is empty; give one that TVM knows, for example: --target llvm")
     written = target_options(target)
     if written.get("kind", kind) != "llvm" or target_triple(target):
         return target

@@ -58,6 +58,7 @@ class Toolchain:
         # A newer passsearch may have written more keys; this version runs beside it on the same file.
         values = {field.name: data[field.name] for field in fields(cls)}
         targets = values["targets"]
-        assert isinstance(targets, list)
+        if not isinstance(targets, list):
+            raise EnvironmentFault("A registered toolchain has no list of `targets`; remove and add it again.")
         converted = {"python": Path(str(values["python"])), "targets": tuple(map(str, targets))}
         return cls(**{**values, **converted})  # type: ignore[arg-type]

@@ -89,25 +89,24 @@ class Worker:
         # An empty working folder of its own: the user's may have files of other people, and compilers write to theirs.
         # TVM makes a cache folder, `.pkl_memoize_py3`, where it is imported, and does not start where it cannot.
         self._scratch, self._log = ScratchFolder(), log
-        self._memory_bytes = memory_bytes or int(machine_memory_bytes() * MEMORY_SHARE)
+        self._buffer, self._request, self._is_closed = bytearray(), "", False
+        memory_bytes = memory_bytes or int(machine_memory_bytes() * MEMORY_SHARE)
+        # CUDA's driver reserves memory by the hundred gigabytes that it never uses.
+        self._limit_bytes = None if gpu else memory_bytes
         with contextlib.ExitStack() as on_error:
             on_error.callback(self._scratch.close)
+            disk_bytes = int(free_disk_bytes(states or log.parent) * DISK_SHARE)
+            settings: dict[str, Any] = {"bridge": bridge, "target": target, "first": dict(first)}
+            # A process that may use less than the usual share has room for fewer states, or it would end at its limit.
+            room_bytes = min(machine_memory_bytes() / worker_count, memory_bytes / MEMORY_SHARE)
+            settings["budget_bytes"] = int(room_bytes * STATE_MEMORY_SHARE)
+            settings |= {"states": str(states), "disk_bytes": disk_bytes // worker_count} if states is not None else {}
+            settings["limits"] = {"file": disk_bytes, **({} if gpu else {"memory": memory_bytes})}
             self._process = _start_process(
                 python, threads=threads, log=log, paths=paths, gpu=gpu, working_folder=self._scratch.path
             )
-            on_error.pop_all()
-        self._buffer, self._request = bytearray(), ""
-        _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
-        disk_bytes = int(free_disk_bytes(states or log.parent) * DISK_SHARE)
-        settings: dict[str, Any] = {"bridge": bridge, "target": target, "first": dict(first)}
-        # A process that may use less than the usual share has room for fewer states, or it would end at its limit.
-        room_bytes = min(machine_memory_bytes() / worker_count, self._memory_bytes / MEMORY_SHARE)
-        settings["budget_bytes"] = int(room_bytes * STATE_MEMORY_SHARE)
-        settings |= {"states": str(states), "disk_bytes": disk_bytes // worker_count} if states is not None else {}
-        # CUDA's driver reserves memory by the hundred gigabytes that it never uses.
-        settings["limits"] = {"file": disk_bytes, **({} if gpu else {"memory": self._memory_bytes})}
-        with contextlib.ExitStack() as on_error:
             on_error.callback(self.close)
+            _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
             try:
                 ready = self.ask(settings, deadline_s=START_DEADLINE_S)
             except WorkerDied as error:
@@ -152,6 +151,8 @@ class Worker:
 
     def kill(self) -> None:
         """Kill the process and everything it started, while another thread may wait for its answer."""
+        if self._is_closed:  # another process may have its number now
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -159,6 +160,7 @@ class Worker:
         """Kill the process and everything it started, and delete its working folder."""
         self.kill()
         self._wait()
+        self._is_closed = True
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -259,8 +261,8 @@ class Worker:
     def _death(self, signal_number: int, *, peak_bytes: int) -> WorkerDied:
         """Return the error for a process that ended by a signal; 0 stands for an exit without one."""
         # An allocation that fails at the limit ends a program in one way or another.
-        if peak_bytes >= NEAR_LIMIT * self._memory_bytes:
-            used, limit = (f"{value / 1e9:.1f} GB" for value in (peak_bytes, self._memory_bytes))
+        if self._limit_bytes is not None and peak_bytes >= NEAR_LIMIT * self._limit_bytes:
+            used, limit = (f"{value / 1e9:.1f} GB" for value in (peak_bytes, self._limit_bytes))
             return WorkerDied(f"used {used} of memory, the limit is {limit} (--memory)", kind="oom")
         return WorkerDied(_describe_exit(signal_number), kind=_failure_kind(signal_number))
 

@@ -163,6 +163,10 @@ def _state_file(folder: Path, identity: str) -> Path:
 def _write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Write a file so that other workers see either the whole file or no file."""
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    with unfinished.open("wb") as file:
-        write(file)
-    unfinished.replace(path)
+    try:
+        with unfinished.open("wb") as file:
+            write(file)
+        unfinished.replace(path)
+    except BaseException:  # a full disk; its last room must not stay taken
+        unfinished.unlink(missing_ok=True)
+        raise

@@ -207,7 +207,7 @@ class Verbs:
         """Schedule one kernel in several ways, and time each that computes what the first does, if the first runs."""
         cores = pin_process(self._bridge.threads())
         kernel = self._bridge.isolate(self._module(request), request["kernel"])
-        copies = self._bridge.argument_copies(request["cold_bytes"], request["device"])
+        copies = self._bridge.argument_copies(request["copies"], request["device"])
         answers = [self._variant(kernel, step, copies) for step in request["steps"]]
         # Many settings lead to one schedule, which is built and timed once.
         distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}

@@ -85,6 +85,8 @@ def test_no_rules_make_everything_unknown():
         ({"name": "X", "when": {"all": []}}, "list"),
         ({"name": "X", "when": {"not": "dense"}}, "mapping"),
         ({"name": "X", "when": {"feature": "dense", "evidence": "{counts}"}}, "counts"),
+        ({"name": "X", "when": {"feature": "dense", "evidence": "{first.name}"}}, "name"),
+        ({"name": "X", "when": {"feature": "dense", "evidence": "{detail:d}"}}, "format code"),
     ],
 )
 def test_a_malformed_rule_is_refused_by_name(data, message):

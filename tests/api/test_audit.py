@@ -78,6 +78,16 @@ def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(
 
 
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_a_sequence_over_which_nothing_is_claimed_is_timed_too(run: Path, change: Callable[..., None]) -> None:
+    best = json.loads((run / "result.json").read_text())["best"]
+    gain = {"ratio": 50.0, "interval": None}
+    change(sequence={**best, "name": "AS-2", "of": 3, "is_best": False, "improved": False, "gain": gain})
+    audit = short_plans.audit(run, confirm=2)
+    [check] = [check for check in audit["checks"] if check["name"] == "gain over the catalog"]
+    assert check["ok"] and "claimed nothing: the search read 50.000" in check["detail"]
+
+
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
 def test_a_sequence_that_only_the_record_names_is_neither_trusted_nor_lost(
     run: Path, change: Callable[..., None]
 ) -> None:

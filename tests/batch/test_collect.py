@@ -144,7 +144,7 @@ def test_an_interrupted_run_is_no_result(file: Path) -> None:
     ("accident", "reason"),
     [
         ({"verdict": {"failure": {"kind": "infra", "reason": "disk full"}}}, "ended its confirmation: disk full"),
-        ({"failures": {"infra": 3, "crash": 1}}, "accidents of the machine spoiled candidates: 3"),
+        ({"failures": {"infra": 2, "oom": 1, "crash": 1}}, "accidents of the machine spoiled candidates: 3"),
         ({"deployment": None}, "its winner could not be written"),
     ],
 )
@@ -189,8 +189,11 @@ def test_new_passes_beside_a_catalog_make_a_run_outdated(file: Path) -> None:
     assert job.unfinished_reason == "finished before its network or its passes changed"
 
 
-def test_a_comparison_that_an_accident_spoiled_is_made_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"name": "winner", "failure": {"kind": "infra", "reason": "disk full"}}]
+@pytest.mark.parametrize("kind", ["infra", "oom"])
+def test_a_comparison_that_an_accident_spoiled_is_made_again(
+    file: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    rows = [{"name": "winner", "failure": {"kind": kind, "reason": "disk full"}}]
     monkeypatch.setattr("passsearch.batch.cross.compare", lambda *_, **__: {"rows": rows})
     [comparison, _] = cross_jobs(tune_jobs(read_jobs(file)))
     with pytest.raises(EnvironmentFault, match="kept `winner` from being built: disk full"):

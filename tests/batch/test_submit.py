@@ -19,6 +19,7 @@ from passsearch.batch.job import Reporter
 from passsearch.batch.queues import _queued_again
 from passsearch.batch.records import JobRecords, Report
 from passsearch.errors import EnvironmentFault
+from passsearch.store import RunInUse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +210,41 @@ def test_a_fault_of_the_node_fails_a_job_the_second_time_only(tmp_path: Path, qu
     assert _submit([job], queue) == [] and _submit([job], queue, RESUBMIT) == [job.name]
     queue.work()
     assert _states([job], queue) == [("finished", "")]
+
+
+def test_a_run_folder_in_use_fails_no_job(tmp_path: Path, queue: InProcess) -> None:
+    [job, _] = jobs = _jobs(tmp_path)
+    for _ in range(2):
+        _submit(jobs, queue)
+        in_use = RunInUse("The run is in use by another process")
+        with mock.patch.object(Countdown, "run", side_effect=in_use), pytest.raises(RunInUse):
+            Reporter(job.records).watch(job)
+        queue.jobs.clear()
+        assert _states([job], queue) == [("interrupted", "The run is in use by another process")]
+
+
+def test_waiting_reads_the_result_of_a_finished_job_once(tmp_path: Path, queue: InProcess) -> None:
+    jobs = [Countdown(name=name, device=Device("cpu"), runs=tmp_path) for name in ("good", "late")]
+    _submit(jobs, queue)
+    Reporter(jobs[0].records).watch(jobs[0])
+    reads: list[str] = []
+
+    def look(states: Sequence[JobState]) -> None:
+        reads.append("look")
+        if len(reads) > 3:
+            queue.work()
+
+    original = Countdown.is_finished.fget
+    assert original is not None
+
+    def is_finished(job: Countdown) -> bool:
+        reads.append(job.name)
+        return bool(original(job))
+
+    with mock.patch.object(Countdown, "is_finished", property(is_finished)):
+        states = wait(jobs, queues=queue.open, look=look, every_s=0.0)
+    assert [state.job.name for state in states] == ["good", "late"]
+    assert reads[:5] == ["good", "late", "look", "late", "look"]
 
 
 def test_a_job_of_another_machine_has_ended_when_its_report_says_so(tmp_path: Path, queue: InProcess) -> None:

@@ -28,6 +28,12 @@ def test_pairs_must_commute_in_every_space_where_both_have_an_effect() -> None:
     assert summary["in_any_order"] == [{"passes": ["A", "C"], "networks": 1, "closed": 1, "states": 10}]
 
 
+def test_the_order_of_a_pair_in_a_space_does_not_matter() -> None:
+    spaces = [space(name, [], idle=[], commuting=[pair]) for name, pair in (("one", ["A", "B"]), ("two", ["B", "A"]))]
+    summary = summarize_spaces(spaces)["unknown"]
+    assert summary["in_any_order"] == [{"passes": ["A", "B"], "networks": 2, "closed": 2, "states": 20}]
+
+
 def test_a_space_without_a_pass_says_nothing_about_it() -> None:
     without = space("two", ["RN"], idle=[], commuting=[], steps=["B"])
     summary = summarize_spaces([space("one", ["RN"], idle=["A"], commuting=[]), without])

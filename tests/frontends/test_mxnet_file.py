@@ -79,6 +79,14 @@ def test_a_shape_in_the_symbol_is_used(tmp_path):
     assert resolve(symbol, folder=tmp_path).to_request()["inputs"] == {"data": [[2, 4], "float32"]}
 
 
+@pytest.mark.parametrize("shape", ["(1,x)", "5", "(1,"])
+def test_a_shape_that_is_no_tuple_of_numbers_is_refused(tmp_path, shape):
+    write_params(tmp_path / "net-0000.params", "arg:w")
+    symbol = write_symbol(tmp_path, variable("data", __shape__=shape), variable("w"))
+    with pytest.raises(UserError, match=r"declares `data` with the shape `.*`; a tuple of whole numbers is needed"):
+        resolve(symbol, folder=tmp_path)
+
+
 def test_a_type_that_is_open_is_float32_and_one_that_is_not_known_is_refused(tmp_path):
     write_params(tmp_path / "net-0000.params", "arg:w")
     symbol = write_symbol(tmp_path, variable("data", __shape__="(2, 4)", __dtype__="-1"), variable("w"))

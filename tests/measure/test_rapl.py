@@ -53,6 +53,11 @@ def test_counters_for_root_only_give_the_command_to_run(tmp_path: Path, monkeypa
     assert "chmod a+r" in RaplMeter(tmp_path).unavailable["energy_j"]
 
 
+def test_counters_that_a_container_hides_are_none(tmp_path: Path) -> None:
+    (tmp_path / "intel-rapl:0").symlink_to(tmp_path / "masked")
+    assert "no RAPL" in RaplMeter(tmp_path).unavailable["energy_j"]
+
+
 def test_a_counter_that_becomes_unreadable_reads_none(tmp_path: Path) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0", 1000)
     meter = RaplMeter(tmp_path)

@@ -144,9 +144,18 @@ def test_ratios_without_a_value_are_left_out(result: dict[str, Any]) -> None:
     assert json.dumps(chart_svg(ratios_chart({})))
 
 
-@pytest.mark.parametrize(("confirmed", "colour"), [(True, BEST), (False, OTHER)])
-def test_green_is_for_a_confirmed_gain(result: dict[str, Any], confirmed: bool, colour: str) -> None:
-    result["verdict"]["confirmed"] = confirmed
-    result["ratios"] = {"throughput": {"ratio": 2.0, "interval": [1.5, 2.5]}}
+@pytest.mark.parametrize(
+    ("verdict", "colours"),
+    [
+        ({"confirmed": True, "improved": True}, [BEST, BEST, OTHER]),
+        ({"confirmed": True, "improved": False}, [OTHER, BEST, OTHER]),
+        ({"confirmed": False, "improved": False}, [OTHER, OTHER, OTHER]),
+    ],
+    ids=["a gain", "within the noise floor", "not confirmed"],
+)
+def test_green_is_for_a_certain_gain(result: dict[str, Any], verdict: dict[str, bool], colours: list[str]) -> None:
+    result["verdict"] |= {"objective": "throughput", **verdict}
+    ratio = {"ratio": 1.01, "interval": [1.005, 1.015]}
+    result["ratios"] = {"throughput": ratio, "compile_time": ratio, "twin": ratio}
 
-    assert [each.colour for each in ratios_chart(result).series] == [colour]
+    assert [each.colour for each in ratios_chart(result).series] == colours

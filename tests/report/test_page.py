@@ -47,6 +47,18 @@ def test_the_winner_is_explained_pass_by_pass(run: Path, ablation: dict[str, Any
     assert "2 of 7 passes are worth something: LegalizeOps" in page, "the headline of the ablation"
 
 
+def test_a_pass_that_occurs_twice_has_a_worth_for_each_place(run: Path, ablation: dict[str, Any]) -> None:
+    twice = ("FoldConstant", "FuseOps", "FoldConstant")
+    record = read_run(run)
+    record.document["best"]["pipeline"] = ",".join(twice)
+    ablation["rows"][2]["pass"], ablation["rows"][3]["pass"] = "FoldConstant", "FuseOps"
+    page = report_page([replace(record, ablation={**ablation, "dropped": ["FoldConstant"]})])
+    section = page[page.index("The winner") :]
+
+    places = [section.index(text) for text in ("gain: throughput 1.500", "needed: without it", "not needed: the IR")]
+    assert places == sorted(places)
+
+
 def test_without_an_ablation_the_page_names_the_command(run: Path) -> None:
     assert f"passsearch ablate {run}" in report_page([read_run(run)])
 

@@ -131,6 +131,14 @@ def test_every_kernel_gets_its_fastest_schedule_and_differences_within_the_noise
     assert composed.endswith('ScheduleCPU{kernels={"large4":{"keep_weights":true,"rows":8}}}')
 
 
+def test_a_sequence_that_schedules_single_kernels_is_composed_again() -> None:
+    named = Pipeline.parse('ConvertLayout,LegalizeOps,FuseTIR,ScheduleCPU{kernels={"large0":{"rows":8}}}')
+    times = {"large0": {"ScheduleCPU": 3.0, "ScheduleCPU{rows=8}": 1.5}, "small0": {"ScheduleCPU": 2.0}}
+    composition = composition_of(TableProfiler({**TIMES, **times, "large2": {}, "large4": {}}), named)
+    assert composition.pipeline == named
+    assert composition.predicted_s == 2 * 1.5 + 2.0
+
+
 def test_schedules_are_timed_for_kernels_that_lose_time_against_the_fastest_arithmetic() -> None:
     profiler = TableProfiler({**TIMES, "small0": {"ScheduleCPU": 1e-4}})
     compose(profiler)

@@ -57,6 +57,15 @@ def test_the_least_recently_used_go_first_and_files_of_a_network_together(cache:
     assert not any(path.exists() for entry in removed for path in entry.paths)
 
 
+def test_what_a_killed_import_has_left_goes_after_a_day(cache: Path) -> None:
+    old, new = (cache / "models" / f".partial-{name}" for name in ("old", "new"))
+    for folder, seconds in ((old, 25 * 3600), (new, 3600)):
+        folder.mkdir()
+        age(folder, seconds)
+    limit_cache(cache, limit_bytes=1e9)
+    assert not old.exists() and new.exists()
+
+
 def test_nothing_is_removed_within_the_limit_or_soon_after_its_use(cache: Path) -> None:
     assert limit_cache(cache, limit_bytes=10**6) == []
     assert limit_cache(cache, limit_bytes=0, recent_s=9500) == []

@@ -108,6 +108,12 @@ def test_unreadable_results_say_why(tmp_path: Path, content: str | None, words: 
         read_result(tmp_path)
 
 
+def test_a_result_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "result.json").mkdir()
+    with pytest.raises(UserError, match=r"Cannot read `.*result.json`: Is a directory"):
+        read_result(tmp_path)
+
+
 def test_opening_a_run_logs_whether_it_continues(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="passsearch")
     run = RunFolder(tmp_path / "run", {})

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -62,6 +63,10 @@ def test_an_environment_is_installed_once_and_removed(environment: EngineEnviron
     environment.lock(describe(python).tag).write_text("quick==1.1 --hash=sha256:0\n")
     install(environment, packages)
     assert len(packages) == 4
+    with mock.patch("shutil.rmtree"):  # cut off before it deletes anything
+        remove_engine(environment)
+    install(environment, packages)
+    assert len(packages) == 6
     remove_engine(environment)
     assert engine_python(environment) is None
     with pytest.raises(UserError, match="`quick` is not installed"):

@@ -3,6 +3,7 @@ import re
 import pytest
 from archspec.cpu import TARGETS, Microarchitecture
 
+from passsearch.errors import UserError
 from passsearch.toolchain import Toolchain, host_target, with_triple
 from passsearch.toolchain.host import llvm_cpu
 
@@ -22,6 +23,12 @@ def test_triple_is_the_hosts_not_the_default_of_tvm(toolchain: Toolchain) -> Non
 )
 def test_a_target_without_a_triple_gets_that_of_this_machine(toolchain: Toolchain, target: str, expected: str) -> None:
     assert with_triple(target, toolchain) == expected
+
+
+@pytest.mark.parametrize("target", ["", " "])
+def test_a_blank_target_is_refused(toolchain: Toolchain, target: str) -> None:
+    with pytest.raises(UserError, match="The target is empty"):
+        with_triple(target, toolchain)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,8 @@ def test_missing_key_is_named_and_unknown_key_ignored(data_folder: Path, toolcha
     row = {key: value for key, value in toolchain.to_json().items() if key != "dialect"}
     with pytest.raises(EnvironmentFault, match="`dialect`"):
         Toolchain.from_json(row)
+    with pytest.raises(EnvironmentFault, match="no list of `targets`"):
+        Toolchain.from_json(toolchain.to_json() | {"targets": None})
 
 
 def test_interrupted_write_keeps_the_old_file(

@@ -74,6 +74,14 @@ def test_a_worker_that_hangs_is_killed(worker: Worker) -> None:
     assert error.value.kind == "timeout" and not worker.alive
 
 
+def test_a_closed_worker_kills_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, killed = start(tmp_path), []
+    worker.close()
+    monkeypatch.setattr(os, "killpg", lambda *numbers: killed.append(numbers))
+    worker.close()
+    assert killed == [], "its number may be another process's now"
+
+
 @pytest.mark.parametrize(("behaviour", "deadline_s", "kind"), [("crash", 30, "crash"), ("hang", 0.2, "timeout")])
 def test_a_worker_outlives_its_forks(worker: Worker, behaviour: str, deadline_s: float, kind: str) -> None:
     with pytest.raises(WorkerDied) as error:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from passsearch.worker.state_cache import StateCache
 
@@ -91,6 +92,18 @@ def test_a_state_that_another_worker_needs_is_written_beyond_the_limit(tmp_path:
     full.share(identity)
     assert cache(tmp_path).has(identity)
     full.share("unknown")
+
+
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = StateCache(Initials(), budget_bytes=1 << 60, folder=tmp_path)  # type: ignore[arg-type]
+
+    def fail(path: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="No space"):
+        full.add("apple")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_states_beyond_the_limit_of_the_disk_stay_in_memory(tmp_path: Path) -> None:

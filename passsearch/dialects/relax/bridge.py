@@ -168,9 +168,9 @@ class RelaxBridge(JsonFiles):
         """Generate the code of kernels."""
         build_kernels(kernels, self.target, threads=physical_cores())
 
-    def argument_copies(self, cold_bytes: int, device: str) -> ArgumentCopies:
+    def argument_copies(self, number: int, device: str) -> ArgumentCopies:
         """Return the store of arguments that variants of one kernel share."""
-        return ArgumentCopies(cold_bytes, tvm.device(*parse_device(device)))
+        return ArgumentCopies(number, tvm.device(*parse_device(device)))
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of the library, weights included."""

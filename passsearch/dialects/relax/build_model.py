@@ -17,9 +17,9 @@ import code_generation
 import cuda_libraries
 import lowering
 import rebuild_checks
+import run_model
 import tvm
 import tvm_ffi
-from tvm import relax
 
 NETWORK = "network.so"
 
@@ -66,9 +66,9 @@ class Relax:
 
     def run(self, folder: Path, inputs: dict[str, Any], target: Any, function: str = "main") -> list[Any]:
         """Return the outputs of one function of the built network."""
-        device = tvm.device("cpu" if "cpu" in target.keys else target.kind.name, 0)
-        machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / NETWORK)), device)
-        return flatten(machine[function](*[tvm.runtime.tensor(array, device) for array in inputs.values()]))
+        device = "cpu" if "cpu" in target.keys else target.kind.name
+        outputs: list[Any] = run_model.load(folder, device, function)(inputs)
+        return outputs
 
 
 def prepare_cuda(compiler: str) -> None:
@@ -77,13 +77,6 @@ def prepare_cuda(compiler: str) -> None:
         cuda_libraries.prepare(compiler)
     except OSError as error:
         sys.exit(str(error))
-
-
-def flatten(outputs: Any) -> list[Any]:
-    """Return the arrays of nested tuples in order."""
-    if isinstance(outputs, tvm.runtime.Tensor):
-        return [outputs.numpy()]
-    return [array for output in outputs for array in flatten(output)]
 
 
 if __name__ == "__main__":

@@ -59,7 +59,8 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
             has_transposition = any(move.op.name == TRANSPOSITION for move in moves)
             if has_transposition and keep_order(_shape(operand), [_as_move(move) for move in moves]):
                 source = operand
-            each = self.lookup_binding(operand) if isinstance(operand, relax.Var) else None
+            # An output of another dataflow block is computed from variables that exist in that block only.
+            each = self.lookup_binding(operand) if isinstance(operand, relax.DataflowVar) else None
         if source is None:
             return call
         self.cancelled += 1

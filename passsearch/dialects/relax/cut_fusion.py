@@ -62,7 +62,7 @@ def CutFusion(values: Sequence[int] | None = None) -> Any:  # noqa: N802
             the entry functions, from 0.
 
     Raises:
-        ValueError: A position is no kernel call of ``main``.
+        ValueError: A position is no kernel call.
     """
 
     def cut(module: Any, _context: Any) -> Any:
@@ -82,7 +82,7 @@ class FusionCut:
     """A value that ``FuseOps`` fuses into a consumer, and why it may be better to cut there.
 
     Attributes:
-        value: Its position among the bindings of ``main``.
+        value: Its position among the bindings of the entry functions.
         kernel: Name of the kernel that computes it.
         shape: Its shape.
         reasons: ``broadcast`` if a consumer is larger; ``reduction`` if the kernel reduces, as products, pools and
@@ -103,33 +103,27 @@ class FusionCut:
 
 def fusion_cuts(module: Any) -> tuple[FusionCut, ...]:
     """Return the values at which cuts may pay, for a module that ``AnnotateTIROpPattern`` has annotated."""
-    graph = _Graph(module)
-    cuts = (graph.cut(position) for position in sorted(graph.groups))
-    return tuple(cut for cut in cuts if cut is not None and cut.reasons)
+    return _Graph(module).cuts()
 
 
 def regions(module: Any) -> list[dict[str, str]]:
     """Return the values at which a search tries a cut, and for each a digest of the kernels that it lies between."""
-    graph, selected = _Graph(module), costly_broadcasts(module)
+    graph = _Graph(module)
+    selected = graph.store_costly_broadcasts()
     return [
         {"key": str(cut.value), "like": graph.describe(cut.value)}
-        for cut in fusion_cuts(module)
+        for cut in graph.cuts()
         if cut.value not in selected and not REASONS_TO_TRY.isdisjoint(cut.reasons)
     ]
 
 
 def costly_broadcasts(module: Any) -> tuple[int, ...]:
     """Return the expensive values that ``FuseOps`` would compute again for every element of a larger consumer."""
-    graph = _Graph(module)
-    for position in sorted(graph.groups):
-        cut = graph.cut(position)
-        if cut is not None and cut.cost >= LEAST_COST and cut.recomputation >= LEAST_SAVING:
-            graph.stored.add(position)
-    return tuple(sorted(graph.stored))
+    return _Graph(module).store_costly_broadcasts()
 
 
 class _Graph:
-    """The kernel calls of ``main``, and the groups that ``FuseOps`` makes of them.
+    """The kernel calls of the entry functions, and the groups that ``FuseOps`` makes of them.
 
     Attributes:
         groups: The name of its group for every value that is fused into a consumer.
@@ -145,6 +139,19 @@ class _Graph:
         self._operators_of: dict[str, Counter[str]] = {}
         self._costs: dict[int, int] = {}
         self.stored: set[int] = set()
+
+    def store_costly_broadcasts(self) -> tuple[int, ...]:
+        """Store the values that ``costly_broadcasts`` returns, so that they count for others as computed once."""
+        for position in sorted(self.groups):
+            cut = self.cut(position)
+            if cut is not None and cut.cost >= LEAST_COST and cut.recomputation >= LEAST_SAVING:
+                self.stored.add(position)
+        return tuple(sorted(self.stored))
+
+    def cuts(self) -> tuple[FusionCut, ...]:
+        """Return the values for whose cut there is a reason."""
+        cuts = (self.cut(position) for position in sorted(self.groups))
+        return tuple(cut for cut in cuts if cut is not None and cut.reasons)
 
     def cut(self, position: int) -> FusionCut | None:
         """Return the cut at a value; ``None`` if its shape is not static."""
@@ -256,9 +263,9 @@ def _is_kernel_call(binding: Any) -> bool:
 
 def _kernel_binding(bindings: Sequence[Any], position: int) -> Any:
     if not 0 <= position < len(bindings):
-        raise ValueError(f"CutFusion takes positions of bindings of main, 0 to {len(bindings) - 1}; got {position}")
+        raise ValueError(f"CutFusion takes positions of bindings, 0 to {len(bindings) - 1}; got {position}")
     if not _is_kernel_call(bindings[position]):
-        raise ValueError(f"CutFusion takes positions of kernel calls; binding {position} of main is no kernel call")
+        raise ValueError(f"CutFusion takes positions of kernel calls; binding {position} is none")
     return bindings[position]
 
 

@@ -7,8 +7,8 @@ the GELU took half the time of the product it is fused with.
 error (Lawson, *Contributions to the theory of linear least maximum approximation*, 1961). ``exp`` is a polynomial on
 [-ln 2 / 2, ln 2 / 2] times a power of two, with the coefficients of Cephes (Moshier, *Methods and Programs for
 Mathematical Functions*, 1989). The largest relative errors in float32 are 3.3e-7 for ``erf``, 3.0e-7 for ``tanh``,
-1.5e-7 for ``sigmoid`` and 9e-8 for ``exp``, which is 0 below -87.3 and constant above 88.3. Powers of 1 to 4 are
-products; GPT-2's GELU has a cube.
+1.5e-7 for ``sigmoid`` and 9e-8 for ``exp``, which is 0 below -87.3 and constant above 88.3; ``sigmoid`` is constant
+below -87.3, where it is 1.2e-38. Powers of 1 to 4 are products; GPT-2's GELU has a cube.
 
 Imports only TVM, because an exported deployment holds a copy of this file.
 """

@@ -1,7 +1,7 @@
 """Kernels of a network one by one: listed, taken out into modules of their own, built and run alone."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,10 +20,6 @@ from passsearch.dialects.shared import error_line
 
 CALL = "relax.call_tir"
 
-# Loading constants this small takes a small part of a kernel's time, wherever they come from.
-MOST_COPIES = 8
-"""Largest number of copies of a kernel's constants."""
-
 EVENT_RUNS = 10
 """Number of runs between two events of a GPU."""
 
@@ -37,27 +33,32 @@ def list_kernels(module: tvm.IRModule, weights: Mapping[str, float]) -> list[Ker
         module: The module.
         weights: Weight of a call by entry function; 1 for a function without one.
     """
-    first: dict[Any, Any] = {}
+    calls: dict[Any, list[Any]] = {}
     number: dict[Any, float] = {}
     for entry in entries(module):
         for call in filter(_is_static, _calls(module[entry])):
             name = call.args[0]
-            first.setdefault(name, call)
+            calls.setdefault(name, []).append(call)
             number[name] = number.get(name, 0) + weights.get(entry.name_hint, 1)
-    return [_kernel(module, call, calls=number[name]) for name, call in first.items()]
+    return [_kernel(module, own, number=number[name]) for name, own in calls.items()]
 
 
 def constant_bytes(module: tvm.IRModule) -> int:
-    """Return the size of all constants that kernels read."""
+    """Return the size of all constants that kernels read; one that several calls read counts once."""
     arguments = (argument for call in _all_calls(module) for argument in call.args[1].fields)
-    return sum(_bytes(argument.ty) for argument in arguments if _is_constant(argument))
+    constants = {argument.value.__chandle__(): argument for argument in arguments if _is_constant(argument)}
+    return sum(_bytes(constant.ty) for constant in constants.values())
 
 
 def isolate(module: tvm.IRModule, name: str) -> tvm.IRModule:
-    """Return a module whose main calls one kernel once; what is computed in the network becomes a parameter."""
-    call = next(call for call in _all_calls(module) if call.args[0].name_hint == name)
+    """Return a module whose main calls one kernel once; what is computed in the network becomes a parameter.
+
+    So does a constant that other calls of the kernel compute: schedules pack constants of all calls only.
+    """
+    calls = [call for call in _all_calls(module) if call.args[0].name_hint == name]
+    call, constants = calls[0], _constant_places(calls)
     parameters = [
-        argument if _is_constant(argument) else relax.Var(f"x{place}", argument.ty)
+        argument if place in constants else relax.Var(f"x{place}", argument.ty)
         for place, argument in enumerate(call.args[1].fields)
     ]
     builder = relax.BlockBuilder()
@@ -78,37 +79,34 @@ class ArgumentCopies:
     generating its code.
     """
 
-    def __init__(self, cold_bytes: int, device: tvm.runtime.Device) -> None:
+    def __init__(self, number: int, device: tvm.runtime.Device) -> None:
         """Prepare copies.
 
         Args:
-            cold_bytes: Bytes of constants that are read between two runs on the same copy.
+            number: Number of copies of every constant.
             device: Device that has the copies.
         """
-        self._cold_bytes, self.device = cold_bytes, device
+        self._number, self.device = number, device
         self._constants: list[tuple[Any, list[Any]]] = []
         self._inputs: dict[tuple[int, TensorType], Any] = {}
 
     def sets(self, call: Any) -> list[list[Any]]:
         """Return arguments and results for a call; the lists differ in the copies of constants."""
-        arguments = list(call.args[1].fields)
-        size = sum(_bytes(argument.ty) for argument in arguments if _is_constant(argument))
-        is_cold = self.device.type == "cpu" and 0 < size < self._cold_bytes  # on a GPU only the first copy is timed
-        number = min(1 + math.ceil(self._cold_bytes / size), MOST_COPIES) if is_cold else 1
         results = [tvm.runtime.empty(kind.shape, kind.dtype, self.device) for kind in _output_types(call)]
         columns = [
-            self._copies(argument.value.numpy(), number)
+            self._copies(argument.value.numpy())
             if _is_constant(argument)
-            else [self._input(place, _tensor_type(argument.ty))] * number
-            for place, argument in enumerate(arguments)
+            else [self._input(place, _tensor_type(argument.ty))] * self._number
+            for place, argument in enumerate(call.args[1].fields)
         ]
-        return [[*row, *results] for row in zip(*columns, strict=True)]
+        # A kernel without arguments fills a tensor with a value.
+        return [[*row, *results] for row in zip(*columns, strict=True)] or [results]
 
-    def _copies(self, array: Array, number: int) -> list[Any]:
+    def _copies(self, array: Array) -> list[Any]:
         for known, copies in self._constants:
-            if known.shape == array.shape and len(copies) == number and np.array_equal(known, array):
+            if known.shape == array.shape and np.array_equal(known, array):
                 return copies
-        copies = [tvm.runtime.tensor(array, self.device) for _ in range(number)]
+        copies = [tvm.runtime.tensor(array, self.device) for _ in range(self._number)]
         self._constants.append((array, copies))
         return copies
 
@@ -193,14 +191,22 @@ def build_kernels(kernels: Sequence[IsolatedKernel], target: tvm.target.Target, 
         raise CompileError(error_line(error)) from error
 
 
-def _kernel(module: tvm.IRModule, call: Any, *, calls: float) -> Kernel:
+def _kernel(module: tvm.IRModule, calls: Sequence[Any], *, number: float) -> Kernel:
+    call, constants = calls[0], _constant_places(calls)
     function, arguments = module[call.args[0]], call.args[1].fields
-    constants = tuple(place for place, argument in enumerate(arguments) if _is_constant(argument))
     # Without the name, so that equal functions of two networks are one kernel.
     bare = function.without_attr("global_symbol") if "global_symbol" in (function.attrs or {}) else function
-    digest = f"{tvm_ffi.structural_hash(bare):016x}-{'.'.join(map(str, constants))}"
+    digest = f"{tvm_ffi.structural_hash(bare):016x}-{'.'.join(map(str, sorted(constants)))}"
     kinds = [*(argument.ty for argument in arguments), *_flat_types(call.ty_args[0])]
-    return Kernel(call.args[0].name_hint, digest, calls, _operations(function), sum(map(_bytes, kinds)))
+    sizes = [_bytes(kind) for kind in kinds]
+    constant = sum(sizes[place] for place in constants)
+    return Kernel(call.args[0].name_hint, digest, number, _operations(function), sum(sizes), constant)
+
+
+def _constant_places(calls: Iterable[Any]) -> frozenset[int]:
+    """Return the places of the arguments that are constants in all of these calls."""
+    places = ({place for place, each in enumerate(call.args[1].fields) if _is_constant(each)} for call in calls)
+    return frozenset.intersection(*map(frozenset, places))
 
 
 def _all_calls(module: tvm.IRModule) -> Iterator[Any]:

@@ -105,13 +105,16 @@ class _LayoutPreparation(PyExprMutator):  # type: ignore[misc]
         return call
 
     def _clip(self, call: Any) -> Any:
-        """Return a clip as minimum and maximum: TVM infers no layout for a clip, and would transpose around each."""
+        """Return a clip as minimum and maximum: TVM infers no layout for a clip, and would transpose around each.
+
+        The lower bound comes last, as in TVM's clip: it counts where it is above the upper one.
+        """
         array, *bounds = call.args
         if not all(isinstance(bound, (FloatImm, IntImm)) for bound in bounds):
             return call
         low, high = (relax.const(bound.value, str(array.ty.dtype)) for bound in bounds)
-        above = self.builder_.emit(relax.op.maximum(array, low))
-        return relax.op.minimum(above, high)
+        below = self.builder_.emit(relax.op.minimum(array, high))
+        return relax.op.maximum(below, low)
 
 
 def _as_tensor(operand: Any) -> Any:

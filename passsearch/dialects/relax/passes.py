@@ -150,9 +150,11 @@ def GpuFallback() -> Any:  # noqa: N802
 
 def ApplyDefaultSchedule(rules: list[str]) -> Any:  # noqa: N802
     """Return DLight's pass with rules named like ``gpu.Matmul``; rules for another kind of device are skipped."""
+    pairs = [tuple(rule.split(".")) for rule in rules]
+    if wrong := [rule for rule, pair in zip(rules, pairs, strict=True) if len(pair) != 2]:
+        raise ValueError(f"a rule has a device and a name, as in `gpu.Matmul`; got `{wrong[0]}`")
 
     def schedule(module: Any) -> Any:
-        pairs = (rule.split(".") for rule in rules)
         usable = [_dlight(device, name)() for device, name in pairs if _target_is("cpu" if device == "cpu" else "gpu")]
         return _apply_rules(module, usable) if usable else module
 

@@ -72,7 +72,12 @@ def Winograd(convolutions: Mapping[str, int] | None = None, size: int = 0) -> An
     Raises:
         ValueError: A size is not 0, 2 or 4, or a place is not that of a fitting convolution.
     """
-    sizes = {int(place): value for place, value in (convolutions or {}).items()}
+    try:
+        sizes = {int(place): value for place, value in (convolutions or {}).items()}
+    except ValueError:
+        raise ValueError(
+            f"a convolution is named by its place, a number from 0; got {', '.join(convolutions or {})}"
+        ) from None
     wrong = [value for value in (size, *sizes.values()) if value and value not in DATA]
     if wrong:
         raise ValueError(f"a tile has size 0, 2 or 4; got {wrong[0]}")

@@ -174,7 +174,7 @@ class RelayBridge(JsonFiles):
     def build_kernels(self, kernels: Sequence[KernelExecutable]) -> None:
         """Do nothing, as ``open_kernel`` opens none."""
 
-    def argument_copies(self, cold_bytes: int, device: str) -> None:
+    def argument_copies(self, number: int, device: str) -> None:
         """Return nothing, as there are no kernels to run alone."""
 
     def digest(self, artifact: Artifact) -> str:

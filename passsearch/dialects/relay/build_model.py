@@ -13,10 +13,10 @@ from typing import Any
 import rebuild_checks
 
 with rebuild_checks.empty_working_folder():
+    import run_model
     import tvm
     from quantized import canonicalize_quantized
     from tvm import relay
-    from tvm.contrib import graph_executor
 
 KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
 
@@ -59,15 +59,9 @@ class Relay:
 
     def run(self, folder: Path, inputs: dict[str, Any], target: Any) -> list[Any]:
         """Return the outputs of the built network."""
-        device = tvm.device(target.kind.name, 0)
-        kernels = tvm.runtime.load_module(str(folder / KERNELS))
-        executor = graph_executor.create((folder / GRAPH).read_text(), kernels, device)
-        executor.load_params((folder / PARAMETERS).read_bytes())
-        for name, array in inputs.items():
-            if executor.get_input_index(name) >= 0:  # an input that nothing reads is not in the graph
-                executor.set_input(name, array)
-        executor.run()
-        return [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+        device = "cpu" if target.kind.name == "llvm" else target.kind.name
+        outputs: list[Any] = run_model.load(folder, device)(inputs)
+        return outputs
 
 
 if __name__ == "__main__":

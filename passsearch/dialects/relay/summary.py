@@ -139,7 +139,6 @@ def _add_projection(table: _Table, expression: Any) -> None:
 
 def _add_let(table: _Table, let: Any) -> None:
     """Record that the operators which produce the body of a let expression produce the expression."""
-    """Record that the operators which produce the body of a let expression produce the expression."""
     table.producers[let] = table.producers[let.body]
 
 

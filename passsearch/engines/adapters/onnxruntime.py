@@ -72,6 +72,8 @@ class OnnxRuntime:
 
     def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
         """Return the nodes of the optimised graph, by the profiler of another session."""
+        if self._device != "cpu":
+            raise NotImplementedError("its profiler times the launches of kernels on a GPU, not the kernels")
         with TemporaryDirectory() as folder:
             self._options.enable_profiling, self._options.profile_file_prefix = True, str(Path(folder) / "profile")
             providers = _providers(self._onnxruntime, self._device)

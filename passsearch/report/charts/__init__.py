@@ -1,7 +1,7 @@
 """Charts of runs: each is made once as plain data, and drawn as SVG for pages or as a plotly figure for notebooks."""
 
 from passsearch.report.charts.ablation import METRICS, ablation_chart, ablation_rows, pass_gain
-from passsearch.report.charts.chart import OTHER, Chart
+from passsearch.report.charts.chart import BEST, OTHER, Chart
 from passsearch.report.charts.history import history_chart, trials
 from passsearch.report.charts.kernels import kernels_chart
 from passsearch.report.charts.pareto import pareto_chart
@@ -12,6 +12,7 @@ from passsearch.report.charts.space import space_chart
 from passsearch.report.charts.svg import chart_html, chart_svg
 
 __all__ = [
+    "BEST",
     "INSTALL",
     "METRICS",
     "OTHER",

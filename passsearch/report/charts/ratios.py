@@ -19,9 +19,13 @@ def ratios_chart(document: Mapping[str, Any]) -> Chart:
     ratios = [(name, ratio) for name, ratio in (document.get("ratios") or {}).items() if name in TITLES]
     rows = [(TITLES[name], ratio) for name, ratio in ratios if ratio_value(ratio) is not None]
     title = f"times better than {baseline_name(document)}, with the interval"
-    # Green is for a gain that is certain, so not for one of the search's own measurements.
-    colour = None if lookup(document, "verdict", "confirmed") else OTHER
-    return ratio_chart("The winner and the baseline", title, rows, colours=[colour] * len(rows))
+    verdict = document.get("verdict") or {}
+    # Green is for a gain that is certain: not for one of the search's own measurements, and not for noise.
+    never_green = {"twin"} if verdict.get("confirmed") else set(TITLES)
+    if not verdict.get("improved"):
+        never_green.add(str(verdict.get("objective")))
+    colours = [OTHER if name in never_green else None for name, ratio in ratios if ratio_value(ratio) is not None]
+    return ratio_chart("The winner and the baseline", title, rows, colours=colours)
 
 
 def ratio_chart(title: str, axis: str, rows: Sequence[tuple[str, Any]], *, colours: Sequence[str | None] = ()) -> Chart:

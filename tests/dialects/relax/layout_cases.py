@@ -37,6 +37,8 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
     "batch norm": lambda data: batch_norm(convolution(data)),
     "number on the right": lambda data: op.multiply(convolution(data), TWO),
     "number on the left": lambda data: relax.Call(tvm.ir.Op.get("relax.subtract"), [TWO, convolution(data)]),
+    "clip": lambda data: op.clip(convolution(data), 0.0, 2.0),
+    "clip whose lower bound is above": lambda data: op.clip(convolution(data), 5.0, 2.0),
     "integer": lambda data: op.astype(
         op.add(op.astype(convolution(data), "int32"), tvm.tirx.IntImm("int32", 2)), "float32"
     ),

@@ -11,6 +11,7 @@ LEFT = {
     "another image": [2, 2],
     "no elements": [2, 2],
     "reshapes alone": [0, 0],
+    "two blocks": [2, 2],
 }
 """Number of transpositions before and after."""
 
@@ -18,7 +19,7 @@ LEFT = {
 def test_only_transpositions_that_leave_elements_in_order_are_removed(cases: Any) -> None:
     results = {case.pop("case"): case for case in cases("transposition_cases.py")}
     moves = results.pop("random moves")
-    assert results == {name: {"transpositions": left, "same": True} for name, left in LEFT.items()}
+    assert results == {name: {"transpositions": left, "well formed": True, "same": True} for name, left in LEFT.items()}
     assert moves["wrong"] == 0 and 1000 < moves["kept"] < 4000, moves
     # Nothing obliges the pass to find all, but these it does.
     assert moves["found"] == moves["kept"]

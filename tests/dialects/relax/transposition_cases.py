@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 from small_modules import network, run
+from tvm import relax
 from tvm.relax import op
 
 from passsearch.dialects.relax.cancel_transpositions import CancelTranspositions, keep_order
@@ -49,12 +50,25 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
 }
 
 
-def case(shape: tuple[int, ...], body: Callable[[Any], Any]) -> dict[str, Any]:
-    module = network(shape, body, "float32")
+def two_blocks() -> Any:
+    """Return a network whose second block turns back what the first one turned, and where more reads its variable."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorType((1, 6, 8), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            turned = builder.emit_output(op.permute_dims(builder.emit(op.exp(data)), [0, 2, 1]))
+        with builder.dataflow():
+            result = builder.emit_output(op.exp(builder.emit(op.permute_dims(turned, [0, 2, 1]))))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def case(shape: tuple[int, ...], module: Any) -> dict[str, Any]:
     after = CancelTranspositions()(module)
     value = RANDOM.standard_normal(shape).astype("float32")
     return {
         "transpositions": [each.script().count("R.permute_dims(") for each in (module, after)],
+        "well formed": bool(relax.analysis.check_well_formed(after)),
         "same": bool(np.array_equal(run(module, value, TARGET), run(after, value, TARGET))),
     }
 
@@ -94,5 +108,6 @@ def agreement(number: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for name, (shape, body) in NETWORKS.items():
-        print(json.dumps({"case": name, **case(shape, body)}), flush=True)
+        print(json.dumps({"case": name, **case(shape, network(shape, body, "float32"))}), flush=True)
+    print(json.dumps({"case": "two blocks", **case((1, 6, 8), two_blocks())}), flush=True)
     print(json.dumps({"case": "random moves", **agreement(5000)}), flush=True)

@@ -44,7 +44,7 @@ def ScheduleGPU(  # noqa: N802
         kernels: Another value of ``rule`` by name of the function, as ``{"matmul": {"rule": "GEMV"}}``.
 
     Raises:
-        ValueError: There is no such rule or tile, or a kernel has another setting.
+        ValueError: There is no such rule, tile or kernel, or a kernel has another setting.
     """
     unknown = {name for settings in (kernels or {}).values() for name in settings} - {"rule"}
     if unknown:
@@ -57,6 +57,8 @@ def ScheduleGPU(  # noqa: N802
             return module
         # FuseTIR makes functions of the groups of FuseOps. After this pass it would drop schedules (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module).clone()
+        if missing := own.keys() - {name.name_hint for name, _ in module.functions_items()}:
+            raise ValueError(f"no function `{min(missing)}` to schedule")
         scheduled = {}
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not (function.attrs and SCHEDULED in function.attrs):

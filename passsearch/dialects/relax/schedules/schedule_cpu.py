@@ -46,11 +46,12 @@ def ScheduleCPU(  # noqa: N802
         kernels: Other values of the first four arguments for single functions, by the name of the function.
 
     Raises:
-        ValueError: ``kernels`` names a function that the module does not have, or another parameter.
+        ValueError: A value is too small, or ``kernels`` names a function that the module does not have, or another
+            parameter.
     """
+    default = Settings(rows, vectors, keep_weights, prefetch)
 
     def schedule(module: Any, registers: Registers) -> Any:
-        default = Settings(rows, vectors, keep_weights, prefetch)
         settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
         packed: dict[str, _PackedFunction] = {}
         constants = _constant_places(module) if pack else {}
@@ -127,25 +128,30 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
     # New names, because TVM stores a function's type with the variable that names it.
     names = {name: builder.add_func(entry.function, f"{name}{PACKED}") for name, entry in packed.items()}
 
+    # Calls that read the same constant, as those of a recurrent network do, share its packed form.
+    constants: dict[tuple[int, Packing], Any] = {}
+
+    def pack(constant: Any, packing: Packing | None) -> Any:
+        if packing is None:
+            return constant
+        key = (constant.value.__chandle__(), packing)
+        if key not in constants:
+            # A tensor of TVM's, because ``const`` narrows a numpy array of 64 bits to 32.
+            constants[key] = relax.const(tvm.runtime.tensor(packing.array(constant.value.numpy())))
+        return constants[key]
+
     def replace_call(call: Any) -> Any:
         name = call.args[0].name_hint if _is_call_tir(call) else ""
         if name not in packed:
             return call
         packings = packed[name].packings
-        arguments = [_pack(argument, packings.get(place)) for place, argument in enumerate(call.args[1].fields)]
+        arguments = [pack(argument, packings.get(place)) for place, argument in enumerate(call.args[1].fields)]
         return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
 
     module = builder.get()
     for entry in _entries(module):
         module.update_func(entry, tvm_ffi.structural_map(module[entry], (relax.Call, replace_call)))
     return relax.transform.DeadCodeElimination()(module)
-
-
-def _pack(constant: Any, packing: Packing | None) -> Any:
-    if packing is None:
-        return constant
-    # A tensor of TVM's, because ``const`` narrows a numpy array of 64 bits to 32.
-    return relax.const(tvm.runtime.tensor(packing.array(constant.value.numpy())))
 
 
 def _constant_places(module: Any) -> dict[str, frozenset[int]]:

@@ -55,6 +55,12 @@ class Settings:
     keep_weights: bool | None
     prefetch: int | None
 
+    def __post_init__(self) -> None:
+        limits = (("rows", self.rows, 1), ("vectors", self.vectors, 1), ("prefetch", self.prefetch, 0))
+        for name, value, least in limits:
+            if value is not None and value < least:
+                raise ValueError(f"`{name}` of ScheduleCPU is {least} or more, or null; got {value}")
+
 
 @dataclass(frozen=True)
 class Tiling:

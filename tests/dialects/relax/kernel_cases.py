@@ -1,0 +1,55 @@
+"""Lists and takes out kernels of small networks, and prints one JSON line per network.
+
+A script for an interpreter with TVM's Relax: ``test_isolated_kernels.py`` runs it and reads the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+from small_modules import network
+from tvm import relax
+from tvm.relax import op, transform
+
+from passsearch.dialects.relax.isolated_kernels import (
+    ArgumentCopies,
+    IsolatedKernel,
+    build_kernels,
+    constant_bytes,
+    isolate,
+    list_kernels,
+)
+from passsearch.dialects.relax.lowering import target_options
+
+TARGET = tvm.target.Target(target_options("llvm"))
+SHAPE = (8, 8)
+WEIGHT = relax.const(np.full(SHAPE, 0.5, "float32"))
+
+NETWORKS: dict[str, Callable[[Any], Any]] = {
+    "a kernel without arguments": lambda data: op.add(data, op.full(SHAPE, relax.const(3.0), "float32")),
+    "one constant in two calls": lambda data: op.matmul(op.matmul(data, WEIGHT), WEIGHT),
+    "a constant in one call of two": lambda data: op.matmul(op.matmul(data, WEIGHT), data),
+}
+
+
+def case(body: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return what is listed, and the sum of what each kernel computes alone on two copies of its constants."""
+    module = transform.LegalizeOps()(network(SHAPE, body, "float32"))
+    listed = list_kernels(module, {})
+    alone = [IsolatedKernel(isolate(module, each.name), ArgumentCopies(2, tvm.cpu())) for each in listed]
+    build_kernels(alone, TARGET, threads=1)
+    return {
+        "kernels": [[each.name, each.calls, each.constant_bytes] for each in listed],
+        "parameters": [len(isolate(module, each.name)["main"].params) for each in listed],
+        "constant bytes": constant_bytes(module),
+        "shapes": [list(output.shape) for each in alone for output in each.outputs()],
+    }
+
+
+if __name__ == "__main__":
+    for name, body in NETWORKS.items():
+        print(json.dumps({"case": name, **case(body)}), flush=True)
