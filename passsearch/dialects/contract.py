@@ -13,7 +13,7 @@ from passsearch.core import MAIN, BuildOptions, Case, DeclaredInput, ModuleSumma
 Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
 """A compiler's own IR object; opaque outside the bridge."""
-ArgumentCopies: TypeAlias = Any
+KernelArguments: TypeAlias = Any
 """Arguments that the variants of one kernel run on; opaque outside the bridge."""
 Skeleton: TypeAlias = Any
 """An IR object in which a placeholder stands for every constant and holds the digest of its content."""
@@ -133,7 +133,7 @@ class Kernel:
         calls: Number of calls in one inference; the mean by weights where an inference is one of several cases.
         operations: Additions and multiplications of its largest sum of products; 0 if it has none.
         bytes: Bytes of its arguments and results.
-        constant_bytes: Bytes of those of its arguments that are constants in all calls.
+        has_constants: Whether it has arguments that are constants in all calls.
     """
 
     name: str
@@ -141,7 +141,7 @@ class Kernel:
     calls: float
     operations: int
     bytes: int
-    constant_bytes: int = 0
+    has_constants: bool = False
 
 
 class KernelExecutable(Protocol):
@@ -302,7 +302,7 @@ class Bridge(Protocol):
     def isolate(self, module: Module, kernel: str) -> Module:
         """Return a module that calls one kernel once."""
 
-    def open_kernel(self, module: Module, copies: ArgumentCopies) -> KernelExecutable:
+    def open_kernel(self, module: Module, arguments: KernelArguments) -> KernelExecutable:
         """Return the kernel of such a module, after the passes that schedule it."""
 
     def build_kernels(self, kernels: Sequence[KernelExecutable]) -> None:
@@ -312,11 +312,11 @@ class Bridge(Protocol):
             CompileError: The compiler refuses one of them, or more. No kernel is built then.
         """
 
-    def argument_copies(self, number: int, device: str) -> ArgumentCopies:
-        """Return a store of arguments, which variants of one kernel share.
+    def kernel_arguments(self, cold_bytes: int, device: str) -> KernelArguments:
+        """Return arguments, which variants of one kernel share.
 
         Args:
-            number: Number of copies of a kernel's constants, on which it runs in turn.
+            cold_bytes: Bytes of constants that the network reads between two runs of a kernel.
             device: Device that the kernel runs on, such as ``cpu`` or ``cuda:0``.
         """
 

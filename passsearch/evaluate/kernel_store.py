@@ -1,7 +1,6 @@
 """The kernel store: times of kernels, each built and timed once, whatever state, network or run has it."""
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import asdict, dataclass
@@ -22,13 +21,8 @@ from passsearch.worker import DEVICE_WAIT_S
 STOP_POLL_S = 0.2
 """Time between two attempts to end what the processes side by side do."""
 
-# Beyond twice the cache nothing of a constant is left in it; more copies would only take memory.
 MOST_COLD_CACHES = 2
-"""Size of the constants that are read between two runs of a kernel, in caches, at most."""
-
-MOST_COPIES = 8
-"""Largest number of copies of a kernel's constants. Constants of which so many fit into the cache take a small part of
-its time, wherever they come from."""
+"""Most constants that are read between two runs of a kernel, in sizes of the cache; with more nothing changes."""
 
 _log = logging.getLogger(__name__)
 
@@ -197,19 +191,18 @@ class KernelStore:
         return self._time(network, kernel, steps, reference=reference, pool=self._own.pool)
 
     def _key(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> str:
-        conditions = f"x{self._copies(network, kernel)}{self._session.plans_key('variants', 'kernel_limit')}"
+        conditions = f"{self._cold_bytes(network, kernel)}{self._session.plans_key('variants', 'kernel_limit')}"
         return f"{kernel.digest}|{conditions}|{step}"
 
-    def _copies(self, network: NetworkKernels, kernel: Kernel) -> int:
-        """Return the number of copies of a kernel's constants on which it runs in turn.
+    def _cold_bytes(self, network: NetworkKernels, kernel: Kernel) -> int:
+        """Return the size of the constants that are read between two runs of a kernel, 0 where it does not matter.
 
-        They then come from as far away in memory as in the network, where all other constants are read between two
-        runs. On a GPU only the first copy is timed.
+        It is a power of two or the limit, so that networks of similar sizes share the times of their kernels. On a GPU
+        kernels run on their own constants.
         """
-        cold_bytes = min(network.constant_bytes, MOST_COLD_CACHES * self._cache_bytes)
-        if self._session.device != "cpu" or not 0 < kernel.constant_bytes < cold_bytes:
-            return 1
-        return min(1 + math.ceil(cold_bytes / kernel.constant_bytes), MOST_COPIES)
+        if self._session.device != "cpu" or not kernel.has_constants:
+            return 0
+        return min(1 << network.constant_bytes.bit_length(), MOST_COLD_CACHES * self._cache_bytes)
 
     def _record(
         self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], answers: Sequence[Fact]
@@ -265,7 +258,7 @@ class KernelStore:
             network.state,
             kernel=kernel.name,
             steps=[compiler.step_request(step) for step in request],
-            copies=self._copies(network, kernel),
+            cold_bytes=self._cold_bytes(network, kernel),
             device=self._session.device,
             device_lock=None if lock is None else str(lock),
             limit=self._session.plans.kernel_limit,

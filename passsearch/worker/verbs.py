@@ -27,10 +27,10 @@ from passsearch.core import (
 from passsearch.dialects.contract import (
     KERNEL_COSTS,
     KERNEL_HASHES,
-    ArgumentCopies,
     Artifact,
     CompileError,
     Executable,
+    KernelArguments,
     KernelExecutable,
     ModelSource,
     Module,
@@ -207,8 +207,8 @@ class Verbs:
         """Schedule one kernel in several ways, and time each that computes what the first does, if the first runs."""
         cores = pin_process(self._bridge.threads())
         kernel = self._bridge.isolate(self._module(request), request["kernel"])
-        copies = self._bridge.argument_copies(request["copies"], request["device"])
-        answers = [self._variant(kernel, step, copies) for step in request["steps"]]
+        arguments = self._bridge.kernel_arguments(request["cold_bytes"], request["device"])
+        answers = [self._variant(kernel, step, arguments) for step in request["steps"]]
         # Many settings lead to one schedule, which is built and timed once.
         distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
         build_s = self._build_kernels(distinct)
@@ -257,11 +257,11 @@ class Verbs:
             return self._build_kernels(dict(items[:half])) | self._build_kernels(dict(items[half:]))
         return dict.fromkeys(distinct, (time.perf_counter() - start) / len(distinct))
 
-    def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
+    def _variant(self, kernel: Module, step: Request, arguments: KernelArguments) -> KernelExecutable | str:
         """Return a kernel as one pass schedules it, or the reason why that failed."""
         try:
             scheduled, _ = self._apply(kernel, _pass(step["pass"]), request=step)
-            return self._bridge.open_kernel(scheduled, copies)
+            return self._bridge.open_kernel(scheduled, arguments)
         except CompileError as error:
             return _reason(error)
 

@@ -119,7 +119,7 @@ class Schedules:
     def isolate(self, module: object, name: str) -> str:
         return name
 
-    def argument_copies(self, number: int, device: str) -> None: ...
+    def kernel_arguments(self, cold_bytes: int, device: str) -> None: ...
 
     def apply(self, module: object, step: PassSpec, *, factory: str) -> str:
         return step.name
@@ -138,7 +138,7 @@ def _variants(*names: str, device_lock: Path | None = None) -> dict[str, Any]:
     plan = {"first_rounds": 1, "rounds": 2, "margin": 2.0, "longest_s": 1.0, "attempts": 1}
     steps = [{"pass": {"name": name, "arguments": {}}, "factory": "any"} for name in names]
     request = {"verb": "variants", "state": "s", "kernel": "k", "steps": steps, "limit": 1e-4, "plan": plan}
-    return _answer(Verbs(states), {**request, "copies": 1, "device": "cpu", "device_lock": device_lock})
+    return _answer(Verbs(states), {**request, "cold_bytes": 0, "device": "cpu", "device_lock": device_lock})
 
 
 def test_a_schedule_that_does_not_build_spoils_no_other() -> None:

@@ -19,8 +19,8 @@ from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutable, artifact_digest
 from passsearch.dialects.relax.isolated_kernels import (
-    ArgumentCopies,
     IsolatedKernel,
+    KernelArguments,
     build_kernels,
     constant_bytes,
     isolate,
@@ -160,17 +160,17 @@ class RelaxBridge(JsonFiles):
         """Return a module that calls one kernel once."""
         return isolate(module, kernel)
 
-    def open_kernel(self, module: tvm.IRModule, copies: ArgumentCopies) -> IsolatedKernel:
+    def open_kernel(self, module: tvm.IRModule, arguments: KernelArguments) -> IsolatedKernel:
         """Return the kernel that main calls."""
-        return IsolatedKernel(module, copies)
+        return IsolatedKernel(module, arguments)
 
     def build_kernels(self, kernels: Sequence[IsolatedKernel]) -> None:
         """Generate the code of kernels."""
         build_kernels(kernels, self.target, threads=physical_cores())
 
-    def argument_copies(self, number: int, device: str) -> ArgumentCopies:
-        """Return the store of arguments that variants of one kernel share."""
-        return ArgumentCopies(number, tvm.device(*parse_device(device)))
+    def kernel_arguments(self, cold_bytes: int, device: str) -> KernelArguments:
+        """Return arguments, which variants of one kernel share."""
+        return KernelArguments(cold_bytes, tvm.device(*parse_device(device)))
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of the library, weights included."""

@@ -1,5 +1,7 @@
 """Kernels of a network one by one: listed, taken out into modules of their own, built and run alone."""
 
+import functools
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +21,15 @@ from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.shared import error_line
 
 CALL = "relax.call_tir"
+
+COLD_TYPES = frozenset({"float16", "float32", "float64", "int8", "uint8"})
+"""Types of constants that a kernel alone reads from a buffer. Other integers may be indices, which must be valid."""
+
+ALIGNMENT = 64
+"""Bytes to whose multiples TVM aligns tensors, which kernels rely on."""
+
+MOST_STRETCHES = 1000
+"""Largest number of stretches of the buffer; constants so small that they do not fill it then take no time to read."""
 
 EVENT_RUNS = 10
 """Number of runs between two events of a GPU."""
@@ -71,50 +82,85 @@ def isolate(module: tvm.IRModule, name: str) -> tvm.IRModule:
     return builder.get()
 
 
-class ArgumentCopies:
-    """Arguments of the variants of one kernel, each copied once.
+class KernelArguments:
+    """Arguments of the variants of one kernel.
 
-    A kernel runs on several copies of its constants in turn, so that they come from as far away in memory as in the
-    network, where all other constants are read between two runs. Copying them for every variant took as long as
-    generating its code.
+    In a network all other constants are read between two runs of a kernel, so its own come from as far away in memory
+    as the caches do not reach. Alone it therefore takes them from a buffer of that size, one stretch after the other,
+    whichever variant runs; only outputs are computed with the constants themselves.
     """
 
-    def __init__(self, number: int, device: tvm.runtime.Device) -> None:
-        """Prepare copies.
+    def __init__(self, cold_bytes: int, device: tvm.runtime.Device) -> None:
+        """Prepare arguments.
 
         Args:
-            number: Number of copies of every constant.
-            device: Device that has the copies.
+            cold_bytes: Size of the buffer; 0 for runs with the kernel's own constants.
+            device: Device that has the arguments.
         """
-        self._number, self.device = number, device
-        self._constants: list[tuple[Any, list[Any]]] = []
+        self._cold_bytes, self.device = cold_bytes, device
+        self._constants: list[tuple[Any, Any]] = []
         self._inputs: dict[tuple[int, TensorType], Any] = {}
+        self.turns = itertools.count()
 
-    def sets(self, call: Any) -> list[list[Any]]:
-        """Return arguments and results for a call; the lists differ in the copies of constants."""
+    def own(self, call: Any) -> list[Any]:
+        """Return the arguments and results of a call with its own constants."""
         results = [tvm.runtime.empty(kind.shape, kind.dtype, self.device) for kind in _output_types(call)]
-        columns = [
-            self._copies(argument.value.numpy())
+        arguments = [
+            self._constant(argument.value.numpy())
             if _is_constant(argument)
-            else [self._input(place, _tensor_type(argument.ty))] * self._number
+            else self._input(place, _tensor_type(argument.ty))
             for place, argument in enumerate(call.args[1].fields)
         ]
-        # A kernel without arguments fills a tensor with a value.
-        return [[*row, *results] for row in zip(*columns, strict=True)] or [results]
+        return [*arguments, *results]
 
-    def _copies(self, array: Array) -> list[Any]:
-        for known, copies in self._constants:
+    def cold(self, call: Any) -> list[list[Any]]:
+        """Return arguments and results for one run after the other, which differ in where constants are."""
+        own = self.own(call)
+        kinds = {
+            place: _tensor_type(argument.ty)
+            for place, argument in enumerate(call.args[1].fields)
+            if _is_constant(argument) and str(argument.ty.dtype) in COLD_TYPES
+        }
+        sizes = [-(-_bytes(call.args[1].fields[place].ty) // ALIGNMENT) * ALIGNMENT for place in kinds]
+        number = min(self._cold_bytes // sum(sizes), MOST_STRETCHES) if sum(sizes) else 0
+        if number < 2:
+            return [own]
+        buffer, begin, rows = _cold_buffer(self._cold_bytes), 0, []
+        for _ in range(number):
+            row = list(own)
+            for (place, kind), size in zip(kinds.items(), sizes, strict=True):
+                row[place] = _view(buffer, begin, kind)
+                begin += size
+            rows.append(row)
+        return rows
+
+    def _constant(self, array: Array) -> Any:
+        for known, tensor in self._constants:
             if known.shape == array.shape and np.array_equal(known, array):
-                return copies
-        copies = [tvm.runtime.tensor(array, self.device) for _ in range(self._number)]
-        self._constants.append((array, copies))
-        return copies
+                return tensor
+        self._constants.append((array, tvm.runtime.tensor(array, self.device)))
+        return self._constants[-1][1]
 
     def _input(self, place: int, kind: TensorType) -> Any:
         if (place, kind) not in self._inputs:
             values = random_inputs({"x": kind}, seed=place)
             self._inputs[place, kind] = tvm.runtime.tensor(values["x"], self.device)
         return self._inputs[place, kind]
+
+
+@functools.lru_cache(maxsize=1)
+def _cold_buffer(size: int) -> Array:
+    """Return an aligned array of bytes that are ones in float32, and numbers in all other of ``COLD_TYPES``."""
+    values = np.ones(size // 4 + ALIGNMENT, np.float32).view(np.uint8)
+    begin = -values.ctypes.data % ALIGNMENT
+    return values[begin : begin + size]
+
+
+def _view(buffer: Array, begin: int, kind: TensorType) -> Any:
+    """Return a tensor in a buffer."""
+    shape = [size or 1 for size in kind.shape]
+    size = math.prod(shape) * np.dtype(kind.dtype).itemsize
+    return tvm.runtime.from_dlpack(buffer[begin : begin + size].view(kind.dtype).reshape(shape))
 
 
 class IsolatedKernel(KernelExecutable):
@@ -124,43 +170,47 @@ class IsolatedKernel(KernelExecutable):
         function: The function of loops, as it is scheduled.
     """
 
-    def __init__(self, module: tvm.IRModule, copies: ArgumentCopies) -> None:
+    def __init__(self, module: tvm.IRModule, arguments: KernelArguments) -> None:
         """Prepare the kernel; ``build_kernels`` generates its code."""
         (self._call,) = _calls(module[MAIN])
         self.function = module[self._call.args[0]].with_attr("global_symbol", "kernel")
         self.digest = f"{tvm_ffi.structural_hash(self.function):016x}"
-        self._copies = copies
+        self._arguments = arguments
         self._run: Any = None
         self._timer: Any = None
-        self._turn = 0
+
+    # Copied to the device before the first run, where no other search runs then.
+    @cached_property
+    def _own(self) -> list[Any]:
+        """Arguments and results with the kernel's own constants."""
+        return self._arguments.own(self._call)
 
     @cached_property
-    def _arguments(self) -> list[list[Any]]:
-        """Arguments and results of runs; copied to the device before the first run, where no other search runs then."""
-        return self._copies.sets(self._call)
+    def _cold(self) -> list[list[Any]]:
+        """Arguments and results of one run after the other."""
+        return self._arguments.cold(self._call)
 
     def load(self, library: Any, name: str) -> None:
         """Take the code from a library that has it under this name."""
         self._run = library[name]
-        if self._copies.device.type != "cpu":
-            self._timer = library.time_evaluator(name, self._copies.device, number=EVENT_RUNS)
+        if self._arguments.device.type != "cpu":
+            self._timer = library.time_evaluator(name, self._arguments.device, number=EVENT_RUNS)
 
     def run(self) -> None:
-        """Run once, on the next copy of the constants."""
-        self._turn = (self._turn + 1) % len(self._arguments)
-        self._run(*self._arguments[self._turn])
+        """Run once, on the next stretch of the buffer."""
+        self._run(*self._cold[next(self._arguments.turns) % len(self._cold)])
 
     def event_time_s(self) -> float | None:
         """Return the mean of several runs in a row, which find the weights in the GPU's cache if that is large enough.
 
         ``None`` on a CPU.
         """
-        return None if self._timer is None else float(self._timer(*self._arguments[0]).mean)
+        return None if self._timer is None else float(self._timer(*self._own).mean)
 
     def outputs(self) -> list[Array]:
-        """Run once and return the outputs."""
-        self.run()
-        return [tensor.numpy() for tensor in self._arguments[self._turn][len(self._call.args[1].fields) :]]
+        """Run once on the kernel's own constants and return the outputs."""
+        self._run(*self._own)
+        return [tensor.numpy() for tensor in self._own[len(self._call.args[1].fields) :]]
 
 
 def build_kernels(kernels: Sequence[IsolatedKernel], target: tvm.target.Target, *, threads: int) -> None:
@@ -198,9 +248,8 @@ def _kernel(module: tvm.IRModule, calls: Sequence[Any], *, number: float) -> Ker
     bare = function.without_attr("global_symbol") if "global_symbol" in (function.attrs or {}) else function
     digest = f"{tvm_ffi.structural_hash(bare):016x}-{'.'.join(map(str, sorted(constants)))}"
     kinds = [*(argument.ty for argument in arguments), *_flat_types(call.ty_args[0])]
-    sizes = [_bytes(kind) for kind in kinds]
-    constant = sum(sizes[place] for place in constants)
-    return Kernel(call.args[0].name_hint, digest, number, _operations(function), sum(sizes), constant)
+    size = sum(map(_bytes, kinds))
+    return Kernel(call.args[0].name_hint, digest, number, _operations(function), size, bool(constants))
 
 
 def _constant_places(calls: Iterable[Any]) -> frozenset[int]:

@@ -167,14 +167,14 @@ class RelayBridge(JsonFiles):
         """Refuse: there are no kernels to take out."""
         raise CompileError(f"Relay does not show kernel {kernel}")
 
-    def open_kernel(self, module: tvm.IRModule, copies: None) -> KernelExecutable:
+    def open_kernel(self, module: tvm.IRModule, arguments: None) -> KernelExecutable:
         """Refuse: there are no kernels to build alone."""
         raise CompileError("Relay does not show its kernels")
 
     def build_kernels(self, kernels: Sequence[KernelExecutable]) -> None:
         """Do nothing, as ``open_kernel`` opens none."""
 
-    def argument_copies(self, number: int, device: str) -> None:
+    def kernel_arguments(self, cold_bytes: int, device: str) -> None:
         """Return nothing, as there are no kernels to run alone."""
 
     def digest(self, artifact: Artifact) -> str:

@@ -16,8 +16,8 @@ from tvm import relax
 from tvm.relax import op, transform
 
 from passsearch.dialects.relax.isolated_kernels import (
-    ArgumentCopies,
     IsolatedKernel,
+    KernelArguments,
     build_kernels,
     constant_bytes,
     isolate,
@@ -33,20 +33,27 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
     "a kernel without arguments": lambda data: op.add(data, op.full(SHAPE, relax.const(3.0), "float32")),
     "one constant in two calls": lambda data: op.matmul(op.matmul(data, WEIGHT), WEIGHT),
     "a constant in one call of two": lambda data: op.matmul(op.matmul(data, WEIGHT), data),
+    "indices": lambda data: op.take(data, relax.const(np.array([7, 0], "int64")), axis=0),
 }
 
 
 def case(body: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return what is listed, and the sum of what each kernel computes alone on two copies of its constants."""
+    """Return what is listed, and the sum of what each kernel computes alone with its constants from a buffer."""
     module = transform.LegalizeOps()(network(SHAPE, body, "float32"))
     listed = list_kernels(module, {})
-    alone = [IsolatedKernel(isolate(module, each.name), ArgumentCopies(2, tvm.cpu())) for each in listed]
-    build_kernels(alone, TARGET, threads=1)
+    own = [IsolatedKernel(isolate(module, each.name), KernelArguments(0, tvm.cpu())) for each in listed]
+    alone = [IsolatedKernel(isolate(module, each.name), KernelArguments(1 << 20, tvm.cpu())) for each in listed]
+    build_kernels([*own, *alone], TARGET, threads=1)
+    outputs = [[array for each in kernels for array in each.outputs()] for kernels in (own, alone)]
+    for _ in range(3):
+        for each in alone:
+            each.run()  # an index out of bounds would end the process
     return {
-        "kernels": [[each.name, each.calls, each.constant_bytes] for each in listed],
+        "kernels": [[each.name, each.calls, each.has_constants] for each in listed],
         "parameters": [len(isolate(module, each.name)["main"].params) for each in listed],
         "constant bytes": constant_bytes(module),
         "shapes": [list(output.shape) for each in alone for output in each.outputs()],
+        "same": all(map(np.array_equal, *outputs)),
     }
 
 
