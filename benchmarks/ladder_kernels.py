@@ -231,17 +231,17 @@ def _build(module: Any, *, vectors: bool) -> Kernel:
     import tvm
     import tvm_ffi
 
-    from passsearch.dialects.relax.isolated_kernels import ArgumentCopies, isolate, list_kernels
+    from passsearch.dialects.relax.isolated_kernels import KernelArguments, isolate, list_kernels
     from passsearch.dialects.relax.kernels import kernel_costs
 
-    (kernel,) = list_kernels(module)
+    (kernel,) = list_kernels(module, {})
     module = isolate(module, kernel.name)
     call = next(binding.value for block in module["main"].body.blocks for binding in block.bindings)
     function = module[call.args[0]].with_attr("global_symbol", "kernel")
     target = _target(vectors=vectors)
     with target:
         library = tvm.tirx.build(tvm.IRModule({"kernel": function}), target=target)
-    (arguments,) = ArgumentCopies(0).sets(call)
+    arguments = KernelArguments(0, tvm.cpu()).own(call)
     evaluate = library.mod.time_evaluator if hasattr(library, "mod") else library.time_evaluator
 
     def time_s(number: int) -> float:
