@@ -94,7 +94,7 @@ def _scheduled(kernels: Sequence[Kernel], settings: Mapping[str, Json]) -> PassS
 
 
 def table(networks: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Return a row per network: kernels weighted by their time, rank correlations, and what choosing alone costs."""
+    """Return a row per network: the rank correlation, weighted by kernels' times, and what choosing alone costs."""
     heads = "| network | kernels | rank correlation | chosen alone / best | default / best | alone / in place |"
     lines = [heads, "| --- | ---: | ---: | ---: | ---: | ---: |"]
     for name in names:

@@ -284,7 +284,7 @@ def audit(
     """Rebuild a run's winner from the run's record, and sign its claim off or refuse it.
 
     The audit compares every IR hash and the outputs on inputs that no search has used, and measures the winner against
-    the baseline again, and against the best sequence of the catalog where the run claims a gain over that.
+    the baseline again, and against the best sequence of the catalog that the run timed.
 
     Args:
         run: A finished run folder.

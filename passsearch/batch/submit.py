@@ -85,7 +85,7 @@ def wait(
     silences, finished = 0, dict[str, JobState]()
     while True:
         try:
-            # To see that a job is finished takes reading its whole result, so each is looked at until it is.
+            # A finished job is not looked at again, because that reads its whole result.
             others = [job for job in jobs if job.name not in finished]
             found = {state.job.name: state for state in job_states(others, queues)}
         except EnvironmentFault as error:  # the controller of a cluster may be busy for minutes

@@ -5,7 +5,7 @@ from passsearch.core.arguments import NUMBERS, RULES, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
 from passsearch.core.child_environment import child_environment
-from passsearch.core.durable import replace_durably
+from passsearch.core.durable import PARTIAL, replace_durably
 from passsearch.core.file_name import safe_file_name
 from passsearch.core.folder_size import folder_bytes
 from passsearch.core.inputs import (
@@ -68,6 +68,7 @@ __all__ = [
     "NOTICE_LOG",
     "NUMBERS",
     "OBJECTIVES",
+    "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
     "RULES",

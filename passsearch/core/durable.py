@@ -4,6 +4,9 @@ import errno
 import os
 from pathlib import Path
 
+PARTIAL = ".partial-"
+"""First part of the names of folders that are written to before they are renamed."""
+
 
 def replace_durably(partial: Path, path: Path) -> None:
     """Rename a complete file or folder; after a power cut the name has either the old content or all of the new.

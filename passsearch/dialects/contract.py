@@ -141,7 +141,7 @@ class Kernel:
     calls: float
     operations: int
     bytes: int
-    has_constants: bool = False
+    has_constants: bool
 
 
 class KernelExecutable(Protocol):
@@ -316,7 +316,7 @@ class Bridge(Protocol):
         """Return arguments, which variants of one kernel share.
 
         Args:
-            cold_bytes: Bytes of constants that the network reads between two runs of a kernel.
+            cold_bytes: Size of the memory from which variants read constants, one after the other; 0 for their own.
             device: Device that the kernel runs on, such as ``cpu`` or ``cuda:0``.
         """
 

@@ -105,19 +105,10 @@ def latency(record: EngineRecord) -> dict[str, Any]:
 
 def throughput_ratio(anchor: EngineRecord, record: EngineRecord) -> dict[str, Any]:
     """Return an engine's throughput as a multiple of another's, by the fastest samples and by the medians."""
-    medians, fastest = (
-        [math.log(one / other) for one, other in zip(*times_s, strict=False)]
-        for times_s in zip(by_process(anchor), by_process(record), strict=True)
-    )
-    # The fastest of many inferences beside the only one of a slow engine would compare luck with its absence.
-    if _has_single_inferences(anchor) != _has_single_inferences(record):
-        fastest = medians
+    # The fastest of each process: a slow engine is visited once, which must not cut the other's samples to one.
+    fastest = [math.log(one / other) for one, other in zip(by_process(anchor)[1], by_process(record)[1], strict=False)]
+    medians = [math.log(one / other) for one, other in zip(by_process(anchor)[0], by_process(record)[0], strict=False)]
     return {"by fastest": mean_ratio(fastest).to_json(), "by medians": mean_ratio(medians).to_json()}
-
-
-def _has_single_inferences(record: EngineRecord) -> bool:
-    """Return whether some process has one inference only."""
-    return any(sum(map(len, visits)) == 1 for visits in record.visits)
 
 
 def rows_by_engine(

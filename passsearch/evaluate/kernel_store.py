@@ -195,14 +195,15 @@ class KernelStore:
         return f"{kernel.digest}|{conditions}|{step}"
 
     def _cold_bytes(self, network: NetworkKernels, kernel: Kernel) -> int:
-        """Return the size of the constants that are read between two runs of a kernel, 0 where it does not matter.
+        """Return the size of the memory from which a kernel alone reads its constants; 0 if it reads its own.
 
-        It is a power of two or the limit, so that networks of similar sizes share the times of their kernels. On a GPU
-        kernels run on their own constants.
+        It is that of the network's constants, rounded up to a power of two, so that networks of similar sizes share the
+        times of kernels. Constants that fit into the cache stay in it.
         """
         if self._session.device != "cpu" or not kernel.has_constants:
             return 0
-        return min(1 << network.constant_bytes.bit_length(), MOST_COLD_CACHES * self._cache_bytes)
+        caches = 1 if network.constant_bytes <= self._cache_bytes else MOST_COLD_CACHES
+        return min(1 << (network.constant_bytes - 1).bit_length(), caches * self._cache_bytes)
 
     def _record(
         self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], answers: Sequence[Fact]

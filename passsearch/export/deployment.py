@@ -22,7 +22,7 @@ SCRIPT, ARTIFACT_FOLDER, LOADER = "build_model.py", "built", "run_model"
 """Names in a deployment folder: the script, the folder it writes the build to, and the compiled C++ loader."""
 
 FOLDERS = "folders"
-"""Folder with copies of the folders among the arguments of passes."""
+"""Folder with copies of the files and folders among the arguments of passes."""
 
 COMPILERS = ("tvm", "tvm_ffi")
 """Top-level modules of the compiler."""
@@ -228,7 +228,7 @@ def _folder_copies(step: PassSpec, place: int) -> dict[str, str]:
             continue
         if not Path(value).exists():
             raise UserError(f"`{step.name}` needs `{value}`, which is not on this machine; export where it is.")
-        copies[name] = f"{FOLDERS}/{place}-{name}"
+        copies[name] = f"{FOLDERS}/{place}-{name}" + ("" if Path(value).is_dir() else Path(value).suffix)
     return copies
 
 

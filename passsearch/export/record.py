@@ -171,7 +171,7 @@ class _Fields:
 
 def _pass_json(step: _Fields, folder: Path) -> dict[str, Json]:
     arguments = step.typed("arguments", dict)
-    # A folder that was exported with its pass is the copy beside the file, wherever the file is now.
+    # A file or folder that was exported with its pass is the copy beside the file, wherever the file is now.
     copies = step.values.get("folders") or {}
     local = {name: str(folder.resolve() / str(copy)) for name, copy in copies.items() if name in arguments}
     return {"name": step.typed("name", str), "arguments": {**arguments, **local}}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from passsearch.core import Case, Json, TensorType, replace_durably, safe_file_name
+from passsearch.core import PARTIAL, Case, Json, TensorType, replace_durably, safe_file_name
 from passsearch.errors import EnvironmentFault
 
 Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
@@ -161,7 +161,7 @@ def temporary_subfolder(folder: Path) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Inside `folder`, because a rename is atomic only within one file system.
-        subfolder = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
+        subfolder = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=folder))
         yield subfolder
     except OSError as error:
         raise EnvironmentFault(

@@ -1,6 +1,6 @@
 """The winner of a run, pass by pass: what each pass does, and what it is worth where that was measured."""
 
-from collections import Counter
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -54,15 +54,17 @@ def _row(step: PassSpec, record: RunRecord, worth: Sequence[str]) -> tuple[str, 
 
 def _worths(steps: Sequence[PassSpec], ablation: Mapping[str, Any]) -> list[str]:
     """Return what every pass gains, in words."""
-    rows = [row for row in ablation_rows(ablation) if row.get("kind") == "without"]
+    # In the order of the steps, without those that were left out.
+    rows = deque(row for row in ablation_rows(ablation) if row.get("kind") == "without")
     dropped = ablation.get("dropped")
-    left_out = Counter(map(str, dropped if isinstance(dropped, list) else ()))
-    # A pass that occurs several times has several rows; the later occurrences are left out first.
-    texts = {step: [_worth(row) for row in rows if row.get("pass") == step] for step in map(str, steps)}
-    for step, own in texts.items():
-        own += ["not needed: the IR is the same without it"] * left_out[step]
-    remaining = {step: iter(own) for step, own in texts.items()}
-    return [next(remaining[step], MISSING) for step in map(str, steps)]
+    worths = []
+    for step in map(str, steps):
+        if rows and rows[0].get("pass") == step:
+            worths.append(_worth(rows.popleft()))
+        else:
+            is_dropped = isinstance(dropped, list) and step in dropped
+            worths.append("not needed: the IR is the same without it" if is_dropped else MISSING)
+    return worths
 
 
 def _worth(row: Mapping[str, Any]) -> str:

@@ -223,10 +223,12 @@ class Composer:
         entry = self._scheduling[step.name]
         calls: defaultdict[str, float] = defaultdict(float)
         seconds, schedules, default_s = {}, {}, 0.0
-        self._times.take_ahead(network, network.kernels, [entry.kernel_schedule(step)])
+        plain = entry.kernel_schedule(step)
+        self._times.take_ahead(network, network.kernels, [plain])
         for kernel in network.kernels:
             own = entry.kernel_schedule(step, kernel.name)
-            if not self._times.take(network, kernel, [own]):
+            # Others are timed in turns with the plain schedule, so one of its own has to be, too.
+            if not self._times.take(network, kernel, list(dict.fromkeys([plain, own]))):
                 failure = self._times.failures[kernel.digest]
                 return replace(failure, reason=f"no schedule of kernel `{kernel.name}` runs: {failure.reason}")
             times = self._times.usable(kernel.digest)
@@ -277,7 +279,7 @@ class Composer:
                 self._times.take(network, kernel, steps)
 
     def _steps(self, step: PassSpec) -> Iterator[PassSpec]:
-        """Yield the pass with every combination of its values for kernels, the step itself first."""
+        """Yield the pass with every combination of its values for kernels, the one for no single kernel first."""
         entry = self._scheduling[step.name]
         parameter = entry.kernel_parameter
         assert parameter

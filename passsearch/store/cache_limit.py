@@ -15,12 +15,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from passsearch.core import NOTICE_LOG, folder_bytes
+from passsearch.core import NOTICE_LOG, PARTIAL, folder_bytes
 from passsearch.store.deletion import delete_leftovers
 from passsearch.store.runs import delete_run, run_folders
 
-PARTIAL, LONGEST_IMPORT_S = ".partial-", 24 * 3600.0
-"""First part of the names of folders that an import writes to, and an age at which no import writes any more."""
+LONGEST_IMPORT_S = 24 * 3600.0
+"""An age at which no import writes to its folder any more."""
 
 RECENT_S = 3600.0
 """An entry used within this many seconds is not removed: a process holds no lock between writing an entry and opening

@@ -12,7 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from passsearch.core import MACHINE_FAULTS, parse_json, replace_durably
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.store.locks import acquire
 from passsearch.store.log import Log
 from passsearch.store.result_schema import schema_problem
@@ -219,6 +219,7 @@ def read_result(run: Path) -> dict[str, Any]:
     """Return the result of a finished run.
 
     Raises:
+        EnvironmentFault: The file cannot be read.
         UserError: There is no result, its schema is another one, or a key is missing or has a wrong value.
     """
     file = run / RESULT
@@ -229,7 +230,7 @@ def read_result(run: Path) -> dict[str, Any]:
     try:
         result: dict[str, Any] = parse_json(file.read_text())
     except OSError as error:  # of a network drive, where another machine may replace the file
-        raise UserError(f"Cannot read `{file}`: {error.strerror or error}; try again.") from error
+        raise EnvironmentFault(f"Cannot read `{file}`: {error.strerror or error}; try again.") from error
     except ValueError as error:
         raise UserError(f"`{file}` is not JSON: {error}. Run the same `passsearch tune` again.") from error
     schema = result.get("schema") if isinstance(result, dict) else None

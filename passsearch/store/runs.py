@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import folder_bytes, timestamp
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.store.deletion import DELETED, delete_leftovers, delete_locked
 from passsearch.store.run_folder import RESULT, read_result
 
@@ -63,7 +63,7 @@ def _stored_run(folder: Path) -> StoredRun | None:
     """Return a run; ``None`` if another process has deleted it meanwhile."""
     try:
         result = read_result(folder) if (folder / RESULT).exists() else None
-    except UserError:
+    except (UserError, EnvironmentFault):
         result = None
     try:
         measured_at, size = (folder / "log.jsonl").stat().st_mtime, folder_bytes(folder)

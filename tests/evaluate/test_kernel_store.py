@@ -164,7 +164,11 @@ OWN, *OTHERS = map(str, SCHEDULES)
 def test_a_crash_is_that_of_the_schedule_that_crashes(
     kind: FailureKind, bad: str, requests: list[list[str]], kinds: list[str | None]
 ) -> None:
-    pool, kernel, recorded = CrashingPool(kind, bad), Kernel("k", "digest", 1, 1000, 10), list[Fact]()
+    pool, kernel, recorded = (
+        CrashingPool(kind, bad),
+        Kernel("k", "digest", 1, 1000, 10, False),
+        list[Fact](),
+    )
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
 
     def record(*_: object, fact: Fact) -> Fact:
@@ -195,7 +199,7 @@ def test_schedules_of_different_requests_are_compared_by_what_the_first_one_took
     facts: Any = SimpleNamespace(
         recall=lambda _, key: recorded.get(key), record=lambda _, key, fact: recorded.setdefault(key, fact)
     )
-    pool, kernel = DriftingPool(), Kernel("k", "digest", 1, 1000, 10)
+    pool, kernel = DriftingPool(), Kernel("k", "digest", 1, 1000, 10, False)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
     session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]

@@ -39,7 +39,7 @@ class TableProfiler:
         assert isinstance(sizes, dict)
         large = f"large{sizes.get('0', size)}"
         kernels = [(large, 2), (f"small{sizes.get('2', size)}", 1)]
-        return NetworkKernels(state, tuple(Kernel(name, name, calls, 1000, 10) for name, calls in kernels), 0)
+        return NetworkKernels(state, tuple(Kernel(name, name, calls, 1000, 10, False) for name, calls in kernels), 0)
 
     def variants(
         self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]
@@ -223,7 +223,7 @@ class Interfering(TableProfiler):
         network = super().kernels(state)
         assert not isinstance(network, Failure)
         names = {kernel.name for kernel in network.kernels}
-        extra = Kernel("joined", "joined", 1, 0, 10)
+        extra = Kernel("joined", "joined", 1, 0, 10, False)
         return NetworkKernels(state, (*network.kernels, extra), 0) if names == {"large4", "small4"} else network
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.store import RunFolder, read_result, write_json
 
 
@@ -110,7 +110,7 @@ def test_unreadable_results_say_why(tmp_path: Path, content: str | None, words: 
 
 def test_a_result_that_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "result.json").mkdir()
-    with pytest.raises(UserError, match=r"Cannot read `.*result.json`: Is a directory"):
+    with pytest.raises(EnvironmentFault, match=r"Cannot read `.*result.json`: Is a directory"):
         read_result(tmp_path)
 
 

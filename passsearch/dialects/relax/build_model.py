@@ -1,8 +1,7 @@
 """Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
 
-Reads pipeline.json, network.json, rebuild_checks.py, linker.py, lowering.py, code_generation.py, cuda_libraries.py and
-the passes' sources beside this file; needs TVM and numpy only. Once every check has passed, --out gets network.so for
-TVM's virtual machine.
+Reads pipeline.json, network.json, the other Python files and the passes' sources beside this file; needs TVM and numpy
+only. Once every check has passed, --out gets network.so for TVM's virtual machine.
 Exits with 1 if the IR or the outputs differ from the recorded ones.
 """
 
@@ -20,8 +19,6 @@ import rebuild_checks
 import run_model
 import tvm
 import tvm_ffi
-
-NETWORK = "network.so"
 
 
 class Relax:
@@ -62,7 +59,7 @@ class Relax:
         with target, context:
             lowered = lowering.lower(module, level=options["opt_level"], target=target)
             threads = len(os.sched_getaffinity(0))
-            code_generation.write_library(lowered, target, folder / NETWORK, threads=threads, cc=compiler)
+            code_generation.write_library(lowered, target, folder / run_model.NETWORK, threads=threads, cc=compiler)
 
     def run(self, folder: Path, inputs: dict[str, Any], target: Any, function: str = "main") -> list[Any]:
         """Return the outputs of one function of the built network."""
@@ -80,4 +77,4 @@ def prepare_cuda(compiler: str) -> None:
 
 
 if __name__ == "__main__":
-    rebuild_checks.rebuild(Relax(), (NETWORK,))
+    rebuild_checks.rebuild(Relax(), (run_model.NETWORK,))

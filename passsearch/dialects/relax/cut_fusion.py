@@ -336,7 +336,7 @@ def _fused_values(module: Any) -> tuple[dict[int, str], dict[int, str]]:
 
 
 def _with_numbered_kernels(module: Any) -> Any:
-    """Return the module with a kernel of its own for every call in ``main``, which has the call's position."""
+    """Return the module with a kernel of its own for every call in entry functions, which has the call's position."""
     writer = _Numbering(module)
     for entry in _entries(module):
         writer.builder_.update_func(entry, writer.visit_expr(module[entry]))

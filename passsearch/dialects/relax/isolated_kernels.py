@@ -1,9 +1,8 @@
 """Kernels of a network one by one: listed, taken out into modules of their own, built and run alone."""
 
-import functools
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -64,7 +63,8 @@ def constant_bytes(module: tvm.IRModule) -> int:
 def isolate(module: tvm.IRModule, name: str) -> tvm.IRModule:
     """Return a module whose main calls one kernel once; what is computed in the network becomes a parameter.
 
-    So does a constant that other calls of the kernel compute: schedules pack constants of all calls only.
+    An argument that is a constant in some calls only becomes a parameter as well, because schedules pack only what is
+    constant in all calls.
     """
     calls = [call for call in _all_calls(module) if call.args[0].name_hint == name]
     call, constants = calls[0], _constant_places(calls)
@@ -82,12 +82,25 @@ def isolate(module: tvm.IRModule, name: str) -> tvm.IRModule:
     return builder.get()
 
 
+@dataclass(frozen=True)
+class _Stretches:
+    """Arguments and results of one run after the other, whose constants follow each other in the buffer.
+
+    Attributes:
+        rows: Arguments and results by run.
+        bytes: Bytes of the constants of one run.
+    """
+
+    rows: Sequence[Sequence[Any]]
+    bytes: int
+
+
 class KernelArguments:
     """Arguments of the variants of one kernel.
 
-    In a network all other constants are read between two runs of a kernel, so its own come from as far away in memory
-    as the caches do not reach. Alone it therefore takes them from a buffer of that size, one stretch after the other,
-    whichever variant runs; only outputs are computed with the constants themselves.
+    In a network all other constants are read between two runs of a kernel, so its own are no longer in the caches
+    that these fill. Alone it therefore takes them from a buffer of that size, one stretch after the other, whichever
+    variant runs; only outputs are computed with the constants themselves.
     """
 
     def __init__(self, cold_bytes: int, device: tvm.runtime.Device) -> None:
@@ -100,7 +113,7 @@ class KernelArguments:
         self._cold_bytes, self.device = cold_bytes, device
         self._constants: list[tuple[Any, Any]] = []
         self._inputs: dict[tuple[int, TensorType], Any] = {}
-        self.turns = itertools.count()
+        self._position = 0
 
     def own(self, call: Any) -> list[Any]:
         """Return the arguments and results of a call with its own constants."""
@@ -113,9 +126,8 @@ class KernelArguments:
         ]
         return [*arguments, *results]
 
-    def cold(self, call: Any) -> list[list[Any]]:
-        """Return arguments and results for one run after the other, which differ in where constants are."""
-        own = self.own(call)
+    def stretches(self, call: Any, own: Sequence[Any]) -> _Stretches:
+        """Return arguments and results of one run after the other, with ``own`` where the buffer has none."""
         kinds = {
             place: _tensor_type(argument.ty)
             for place, argument in enumerate(call.args[1].fields)
@@ -124,15 +136,30 @@ class KernelArguments:
         sizes = [-(-_bytes(call.args[1].fields[place].ty) // ALIGNMENT) * ALIGNMENT for place in kinds]
         number = min(self._cold_bytes // sum(sizes), MOST_STRETCHES) if sum(sizes) else 0
         if number < 2:
-            return [own]
-        buffer, begin, rows = _cold_buffer(self._cold_bytes), 0, []
+            return _Stretches([own], 0)
+        begin, rows = 0, []
         for _ in range(number):
             row = list(own)
             for (place, kind), size in zip(kinds.items(), sizes, strict=True):
-                row[place] = _view(buffer, begin, kind)
+                row[place] = _view(self._buffer, begin, kind)
                 begin += size
             rows.append(row)
-        return rows
+        return _Stretches(rows, sum(sizes))
+
+    def next_row(self, stretches: _Stretches) -> Sequence[Any]:
+        """Return the arguments and results whose constants lie after those of the last run of any variant."""
+        # Packed weights of variants differ in size, so that only bytes say what was read.
+        place = -(-self._position // stretches.bytes) if stretches.bytes else 0
+        place = place if place < len(stretches.rows) else 0
+        self._position = (place + 1) * stretches.bytes
+        return stretches.rows[place]
+
+    @cached_property
+    def _buffer(self) -> Array:
+        """An aligned array of bytes that are ones in float32, and numbers in all other of ``COLD_TYPES``."""
+        values = np.ones(self._cold_bytes // 4 + ALIGNMENT, np.float32).view(np.uint8)
+        begin = -values.ctypes.data % ALIGNMENT
+        return values[begin : begin + self._cold_bytes]
 
     def _constant(self, array: Array) -> Any:
         for known, tensor in self._constants:
@@ -146,14 +173,6 @@ class KernelArguments:
             values = random_inputs({"x": kind}, seed=place)
             self._inputs[place, kind] = tvm.runtime.tensor(values["x"], self.device)
         return self._inputs[place, kind]
-
-
-@functools.lru_cache(maxsize=1)
-def _cold_buffer(size: int) -> Array:
-    """Return an aligned array of bytes that are ones in float32, and numbers in all other of ``COLD_TYPES``."""
-    values = np.ones(size // 4 + ALIGNMENT, np.float32).view(np.uint8)
-    begin = -values.ctypes.data % ALIGNMENT
-    return values[begin : begin + size]
 
 
 def _view(buffer: Array, begin: int, kind: TensorType) -> Any:
@@ -186,9 +205,8 @@ class IsolatedKernel(KernelExecutable):
         return self._arguments.own(self._call)
 
     @cached_property
-    def _cold(self) -> list[list[Any]]:
-        """Arguments and results of one run after the other."""
-        return self._arguments.cold(self._call)
+    def _stretches(self) -> _Stretches:
+        return self._arguments.stretches(self._call, self._own)
 
     def load(self, library: Any, name: str) -> None:
         """Take the code from a library that has it under this name."""
@@ -198,7 +216,7 @@ class IsolatedKernel(KernelExecutable):
 
     def run(self) -> None:
         """Run once, on the next stretch of the buffer."""
-        self._run(*self._cold[next(self._arguments.turns) % len(self._cold)])
+        self._run(*self._arguments.next_row(self._stretches))
 
     def event_time_s(self) -> float | None:
         """Return the mean of several runs in a row, which find the weights in the GPU's cache if that is large enough.

@@ -1,7 +1,7 @@
 """Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
 
-Reads pipeline.json, network.json, rebuild_checks.py, linker.py, quantized.py and the passes' sources beside this file;
-needs TVM and numpy only. Once every check has passed, --out gets kernels.so, graph.json and parameters.bin for TVM's
+Reads pipeline.json, network.json, the other Python files and the passes' sources beside this file; needs TVM and numpy
+only. Once every check has passed, --out gets kernels.so, graph.json and parameters.bin for TVM's
 graph executor. Exits with 1 if the IR or the outputs differ from the recorded ones.
 """
 
@@ -13,12 +13,10 @@ from typing import Any
 import rebuild_checks
 
 with rebuild_checks.empty_working_folder():
-    import run_model
     import tvm
     from quantized import canonicalize_quantized
+    from run_model import GRAPH, KERNELS, PARAMETERS, load
     from tvm import relay
-
-KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
 
 
 class Relay:
@@ -60,7 +58,7 @@ class Relay:
     def run(self, folder: Path, inputs: dict[str, Any], target: Any) -> list[Any]:
         """Return the outputs of the built network."""
         device = "cpu" if target.kind.name == "llvm" else target.kind.name
-        outputs: list[Any] = run_model.load(folder, device)(inputs)
+        outputs: list[Any] = load(folder, device)(inputs)
         return outputs
 
 

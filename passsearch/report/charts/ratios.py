@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from passsearch.core import SPEED_OBJECTIVES
 from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
 from passsearch.report.formatting import format_ratio, lookup
 from passsearch.report.rows import baseline_name
@@ -23,7 +24,8 @@ def ratios_chart(document: Mapping[str, Any]) -> Chart:
     # Green is for a gain that is certain: not for one of the search's own measurements, and not for noise.
     never_green = {"twin"} if verdict.get("confirmed") else set(TITLES)
     if not verdict.get("improved"):
-        never_green.add(str(verdict.get("objective")))
+        objective = str(verdict.get("objective"))
+        never_green.add("throughput" if objective in SPEED_OBJECTIVES else objective)
     colours = [OTHER if name in never_green else None for name, ratio in ratios if ratio_value(ratio) is not None]
     return ratio_chart("The winner and the baseline", title, rows, colours=colours)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
 
 
 def case(body: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return what is listed, and the sum of what each kernel computes alone with its constants from a buffer."""
+    """Return what is listed, and whether each kernel alone computes the same with a buffer and without one."""
     module = transform.LegalizeOps()(network(SHAPE, body, "float32"))
     listed = list_kernels(module, {})
     own = [IsolatedKernel(isolate(module, each.name), KernelArguments(0, tvm.cpu())) for each in listed]
@@ -57,6 +58,29 @@ def case(body: Callable[[Any], Any]) -> dict[str, Any]:
     }
 
 
+def stretches() -> dict[str, Any]:
+    """Return where the constants of two variants lie in the buffer, which run in turns and differ in their sizes."""
+    arguments, begins = KernelArguments(1 << 14, tvm.cpu()), []
+    calls = []
+    for columns in (8, 12):
+        weight = relax.const(np.ones((8, columns), "float32"))
+        body = partial(lambda weight, data: op.matmul(data, weight), weight)
+        module = transform.LegalizeOps()(network(SHAPE, body, "float32"))
+        calls.append(module["main"].body.blocks[0].bindings[0].value)
+    variants = [arguments.stretches(call, arguments.own(call)) for call in calls]
+    for turn in range(100):
+        variant = variants[turn % 2]
+        tensor = arguments.next_row(variant)[1]
+        begins.append([tensor.data_ptr(), variant.bytes])
+    least = min(begin for begin, _ in begins)
+    return {
+        "case": "stretches",
+        "places": [[begin - least, size] for begin, size in begins],
+        "aligned": least % 64 == 0,
+    }
+
+
 if __name__ == "__main__":
     for name, body in NETWORKS.items():
         print(json.dumps({"case": name, **case(body)}), flush=True)
+    print(json.dumps(stretches()), flush=True)
