@@ -140,6 +140,13 @@ def test_sizes_of_a_network_are_weighed(job: Job, open_network: Path, tmp_path: 
     assert result.document["best"]["latency_s"]["median"] > 0
 
 
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_caches_are_not_flushed_for_several_cases(job: Job, open_network: Path) -> None:
+    sizes, name = "x=4x8:0.75,32x8:0.25", job.toolchain.name
+    with pytest.raises(UserError, match="Caches are flushed for one case only"):
+        short_plans.compare(open_network, [job.default_baseline], sizes=sizes, cache="flushed", toolchain=name)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
 def test_sizes_that_stay_open_are_measured_as_chosen(job: Job, open_network: Path, tmp_path: Path) -> None:

@@ -164,11 +164,8 @@ OWN, *OTHERS = map(str, SCHEDULES)
 def test_a_crash_is_that_of_the_schedule_that_crashes(
     kind: FailureKind, bad: str, requests: list[list[str]], kinds: list[str | None]
 ) -> None:
-    pool, kernel, recorded = (
-        CrashingPool(kind, bad),
-        Kernel("k", "digest", 1, 1000, 10, False),
-        list[Fact](),
-    )
+    pool, recorded = CrashingPool(kind, bad), list[Fact]()
+    kernel = Kernel("k", "digest", 1, 1000, 10, has_constants=False)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
 
     def record(*_: object, fact: Fact) -> Fact:
@@ -182,6 +179,25 @@ def test_a_crash_is_that_of_the_schedule_that_crashes(
     assert (outcome.kind if isinstance(outcome, Failure) else None) == (kinds[0] if all(kinds) else None)
     assert pool.asked == [[OWN, *OTHERS], *requests]
     assert [fact.get("failure", {}).get("kind") for fact in recorded] == kinds
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "cache_megabytes", "has_constants", "expected"),
+    [(100, 256, True, 128), (200, 240, True, 240), (300, 240, True, 480), (434, 260, True, 512), (100, 256, False, 0)],
+    ids=["a power of two", "fits the cache", "exceeds the cache", "within two caches", "no constants"],
+)
+def test_a_kernel_alone_reads_its_constants_from_as_much_memory_as_the_network_has(
+    monkeypatch: pytest.MonkeyPatch, megabytes: int, cache_megabytes: int, has_constants: bool, expected: int
+) -> None:
+    monkeypatch.setattr("passsearch.evaluate.kernel_store.cache_bytes", lambda: cache_megabytes << 20)
+    pool = Mock(ask=Mock(return_value={"variants": [{"seconds": 1.0}]}))
+    facts: Any = SimpleNamespace(recall=lambda *_: None, record=lambda *_, fact: fact)
+    applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
+    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
+    store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
+    kernel = Kernel("k", "digest", 1, 1000, 10, has_constants)
+    store.variants(NetworkKernels("state", (kernel,), megabytes << 20), kernel, SCHEDULES[:1])
+    assert pool.ask.call_args.kwargs["request"]["cold_bytes"] == expected << 20
 
 
 class DriftingPool:

@@ -348,6 +348,18 @@ def test_a_tuning_database_travels_with_the_folder(tmp_path: Path, deployment: D
     assert not (moved / "folders").exists(), "a later export replaces it"
 
 
+def test_a_file_that_a_pass_reads_travels_with_the_folder(tmp_path: Path, deployment: Deployment) -> None:
+    records = tmp_path / "records.json"
+    records.write_text("[1]")
+    tuned = PassSpec.of("FuseOps", fuse_opt_level=2, work_dir=str(records))
+    folder = write_deployment(
+        tmp_path / "deploy", replace(deployment, pipeline=Pipeline((*PIPELINE.passes[:3], tuned)))
+    )
+    records.unlink()
+    copy = Path(str(read_pipeline(folder).pipeline.passes[3].argument_values["work_dir"]))
+    assert copy.name == "4-work_dir.json" and copy.read_text() == "[1]"
+
+
 def test_a_folder_that_a_pass_needs_must_be_here(tmp_path: Path, deployment: Deployment) -> None:
     tuned = PassSpec.of("FuseOps", fuse_opt_level=2, work_dir=str(tmp_path / "gone"))
     steps = (*PIPELINE.passes[:3], tuned)

@@ -149,9 +149,10 @@ def test_ratios_without_a_value_are_left_out(result: dict[str, Any]) -> None:
     [
         ({"confirmed": True, "improved": True}, [BEST, BEST, OTHER]),
         ({"confirmed": True, "improved": False}, [OTHER, BEST, OTHER]),
+        ({"confirmed": True, "improved": False, "objective": "latency"}, [OTHER, BEST, OTHER]),
         ({"confirmed": False, "improved": False}, [OTHER, OTHER, OTHER]),
     ],
-    ids=["a gain", "within the noise floor", "not confirmed"],
+    ids=["a gain", "within the noise floor", "another speed", "not confirmed"],
 )
 def test_green_is_for_a_certain_gain(result: dict[str, Any], verdict: dict[str, bool], colours: list[str]) -> None:
     result["verdict"] |= {"objective": "throughput", **verdict}

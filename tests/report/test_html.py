@@ -4,7 +4,10 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
+
 from passsearch.report import RunRecord, report_page, result_html
+from passsearch.report.charts import BEST
 
 VOID_TAGS = {"meta", "br", "img"}
 
@@ -45,6 +48,12 @@ def test_fragment_has_verdict_rows_and_plot(result: dict[str, Any]) -> None:
     assert len(re.findall(r"<tr", html)) == 2 + 6, "two tables"
     assert len(re.findall(r"<circle", html)) == 6
     assert "<html" not in html
+
+
+@pytest.mark.parametrize(("objective", "is_green"), [("throughput", True), ("compile_time", False)])
+def test_only_a_gain_in_speed_makes_the_winner_green(result: dict[str, Any], objective: str, is_green: bool) -> None:
+    result["verdict"] |= {"improved": True, "objective": objective}
+    assert (BEST in result_html(result).split("<svg")[1]) is is_green
 
 
 def test_what_was_measured_apart_is_drawn_apart(result: dict[str, Any]) -> None:

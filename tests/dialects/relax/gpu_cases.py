@@ -195,7 +195,8 @@ def schedule_large() -> Any:
 
 def refusal(**settings: Any) -> str:
     try:
-        ScheduleGPU(**settings)
+        with GPU:
+            ScheduleGPU(**settings)(kernels("product"))
     except ValueError as error:
         return str(error)
     return ""
@@ -232,5 +233,6 @@ if __name__ == "__main__":
         {"rule": "8x8x2x2x18x1v"},
         {"kernels": {"any": {"rule": "0x8x2x2x16x1"}}},
         {"kernels": {"any": {"tile": "8x8"}}},
+        {"kernels": {"missing": {"rule": "GEMV"}}},
     ):
         print(json.dumps({"case": "refused", "message": refusal(**settings)}))

@@ -78,7 +78,7 @@ def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: A
     messages = [case["message"] for case in results if case["case"] == "refused"]
     names = ("Best", "8x8x2x2x16", "8x8x2x3x16x1v", "8x8x2x2x18x1v", "0x8x2x2x16x1")
     assert all(f"no rule `{name}`" in message for name, message in zip(names, messages, strict=False)), messages
-    assert "no setting `tile`" in messages[5]
+    assert "no setting `tile`" in messages[5] and messages[6] == "no function `missing` to schedule"
     assert all("six numbers" in message for message in messages[:3])
 
 
