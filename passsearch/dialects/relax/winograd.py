@@ -61,13 +61,18 @@ FUSES_WITH_ELEMENTWISE, FUSES_WITH_NOTHING = 4, 8
 """Values of the attribute ``op_pattern``, by which TVM decides on fusion (``OpPatternKind``)."""
 
 
-def Winograd(convolutions: Mapping[str, int] | None = None, size: int = 0) -> Any:  # noqa: N802
+def Winograd(  # noqa: N802
+    convolutions: Mapping[str, int] | None = None, size: int = 0, least_tiles: int = 1
+) -> Any:
     """Return a pass that computes convolutions of channels last by Winograd's algorithm.
 
     Args:
         convolutions: The size of a tile for single convolutions, 0 for a direct convolution, by the place of the
             convolution among all convolutions of the network, as text.
         size: The size of a tile for all others.
+        least_tiles: Number of tiles that each of these must have. Where tiles of 4 are fewer, it gets tiles of 2, and
+            where these are fewer, too, it is computed directly: every tile reads all transformed weights, which are 4
+            or 1.8 times as large as the weights, so with few tiles reading them takes longer than the products.
 
     Raises:
         ValueError: A size is not 0, 2 or 4, or a place is not that of a fitting convolution.
@@ -83,7 +88,7 @@ def Winograd(convolutions: Mapping[str, int] | None = None, size: int = 0) -> An
         raise ValueError(f"a tile has size 0, 2 or 4; got {wrong[0]}")
 
     def convert(module: Any, _context: Any) -> Any:
-        writer = _Writer(module, sizes, size)
+        writer = _Writer(module, sizes, size, least_tiles)
         for name, function in module.functions_items():
             if isinstance(function, relax.Function):
                 writer.builder_.update_func(name, writer.visit_expr(function))
@@ -96,7 +101,7 @@ def Winograd(convolutions: Mapping[str, int] | None = None, size: int = 0) -> An
 
 def regions(module: Any) -> list[dict[str, str]]:
     """Return the convolutions that ``Winograd`` can compute, each with its shapes and padding: equal ones are alike."""
-    writer = _Writer(module, {}, 0)
+    writer = _Writer(module, {}, 0, 1)
     for _, function in module.functions_items():
         if isinstance(function, relax.Function):
             writer.visit_expr(function)
@@ -111,9 +116,9 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         fitting: Shapes and attributes of the convolutions that the algorithm can compute, by place.
     """
 
-    def __init__(self, module: Any, sizes: Mapping[int, int], size: int) -> None:
+    def __init__(self, module: Any, sizes: Mapping[int, int], size: int, least_tiles: int) -> None:
         super().__init__(module)
-        self._sizes, self._size, self._count = sizes, size, 0
+        self._sizes, self._size, self._least_tiles, self._count = sizes, size, least_tiles, 0
         self.fitting: dict[int, str] = {}
 
     def visit_call_(self, call: Any) -> Any:
@@ -124,8 +129,15 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         if not _fits(call):
             return call
         self.fitting[place] = _describe(call)
-        size = self._sizes.get(place, self._size)
+        size = self._sizes[place] if place in self._sizes else self._usual_size(call)
         return self._convolution(call, size) if size else call
+
+    def _usual_size(self, call: Any) -> int:
+        """Return the size of the tiles of a convolution that is not named."""
+        batch, height, width, _ = (int(extent) for extent in call.ty.shape.values)
+        sizes = [size for size in sorted(DATA, reverse=True) if size <= self._size]
+        tiles = {size: batch * -(-height // size) * -(-width // size) for size in sizes}
+        return next((size for size in sizes if tiles[size] >= self._least_tiles), 0)
 
     def _convolution(self, call: Any, size: int) -> Any:
         data, weights = call.args

@@ -16,7 +16,10 @@ def test_winograd_computes_what_a_direct_convolution_does(cases: Any) -> None:
         "unfitting": 9,
         "wrong": 5,
         "single": 1,
+        "few": 1,
     }
+    # Maps of 14 by 14 have 16 tiles of 4, those of 7 by 7 have 4; 5 by 5 has 9 tiles of 2, and 4 by 4 has 4.
+    assert results["few"] == [{"case": "few tiles", "16": 36, "14": 36, "7": 16, "5": 16, "4": 0}]
     for case in results["fitting"]:
         size = 2 if "tiles of 2" in case["case"] else 4
         # The transform of the data, the products and the transform of these, which includes all operators after it.

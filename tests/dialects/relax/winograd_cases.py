@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -136,6 +137,17 @@ def single_case() -> dict[str, Any]:
     return {"direct": script.count("nn.conv2d("), "products": script.count("R.matmul(")}
 
 
+def few_tiles_case() -> dict[str, Any]:
+    """Return the number of places in a tile by the height and width of maps, 0 for a direct convolution."""
+    places = {}
+    for extent in (16, 14, 7, 5, 4):
+        plain = network(*convolution((1, extent, extent, 8), 8, padding=1))
+        script = Winograd(size=4, least_tiles=8)(plain).script()
+        weights = re.search(r"Tensor\(\((\d+), \d+, 8\)", script)
+        places[str(extent)] = int(weights[1]) if weights else 0
+    return places
+
+
 def wrong_case(name: str) -> dict[str, Any]:
     module = network(*two_convolutions())
     try:
@@ -158,3 +170,4 @@ if __name__ == "__main__":
     for name in WRONG:
         show(name, "wrong", wrong_case(name))
     show("second of two", "single", single_case())
+    show("few tiles", "few", few_tiles_case())
