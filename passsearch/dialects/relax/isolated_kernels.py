@@ -148,8 +148,10 @@ class KernelArguments:
 
     def next_row(self, stretches: _Stretches) -> Sequence[Any]:
         """Return the arguments and results whose constants lie after those of the last run of any variant."""
+        if not stretches.bytes:
+            return stretches.rows[0]
         # Packed weights of variants differ in size, so that only bytes say what was read.
-        place = -(-self._position // stretches.bytes) if stretches.bytes else 0
+        place = -(-self._position // stretches.bytes)
         place = place if place < len(stretches.rows) else 0
         self._position = (place + 1) * stretches.bytes
         return stretches.rows[place]

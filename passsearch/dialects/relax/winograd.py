@@ -70,12 +70,13 @@ def Winograd(  # noqa: N802
         convolutions: The size of a tile for single convolutions, 0 for a direct convolution, by the place of the
             convolution among all convolutions of the network, as text.
         size: The size of a tile for all others.
-        least_tiles: Number of tiles that each of these must have. Where tiles of 4 are fewer, it gets tiles of 2, and
-            where these are fewer, too, it is computed directly: every tile reads all transformed weights, which are 4
-            or 1.8 times as large as the weights, so with few tiles reading them takes longer than the products.
+        least_tiles: Least number of tiles, over all images of a batch, of a convolution that is not named. With fewer
+            tiles of 4 it gets tiles of 2, and with fewer of these it is computed directly. All transformed weights, 4
+            or 1.8 times as large as the weights, are read however few tiles use them, so that with few tiles reading
+            takes longer than the products.
 
     Raises:
-        ValueError: A size is not 0, 2 or 4, or a place is not that of a fitting convolution.
+        ValueError: A size is not 0, 2 or 4, ``least_tiles`` is less than 1, or a place is not that of a fitting convolution.
     """
     try:
         sizes = {int(place): value for place, value in (convolutions or {}).items()}
@@ -86,6 +87,9 @@ def Winograd(  # noqa: N802
     wrong = [value for value in (size, *sizes.values()) if value and value not in DATA]
     if wrong:
         raise ValueError(f"a tile has size 0, 2 or 4; got {wrong[0]}")
+
+    if least_tiles < 1:
+        raise ValueError(f"`least_tiles` of Winograd is 1 or more; got {least_tiles}")
 
     def convert(module: Any, _context: Any) -> Any:
         writer = _Writer(module, sizes, size, least_tiles)
@@ -136,7 +140,7 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         """Return the size of the tiles of a convolution that is not named."""
         batch, height, width, _ = (int(extent) for extent in call.ty.shape.values)
         sizes = [size for size in sorted(DATA, reverse=True) if size <= self._size]
-        tiles = {size: batch * -(-height // size) * -(-width // size) for size in sizes}
+        tiles = {size: batch * _tiles(height, size) * _tiles(width, size) for size in sizes}
         return next((size for size in sizes if tiles[size] >= self._least_tiles), 0)
 
     def _convolution(self, call: Any, size: int) -> Any:

@@ -91,6 +91,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "place without a convolution": {"convolutions": {"2": 4}},
     "negative place": {"convolutions": {"-1": 4}},
     "text as place": {"convolutions": {"first": 4}},
+    "no tiles": {"size": 4, "least_tiles": 0},
 }
 """Arguments that the pass refuses, for the network with two convolutions."""
 
