@@ -4,7 +4,7 @@ from typing import Any
 
 
 def test_wrong_arguments_are_refused(cases: Any) -> None:
-    assert {case["case"]: case["message"] for case in cases("argument_cases.py")} == {
+    assert {case["case"]: case["message"] for case in cases("wrong_argument_cases.py")} == {
         "no rows": "`rows` of ScheduleCPU is 1 or more, or null; got 0",
         "fewer vectors than one": "`vectors` of ScheduleCPU is 1 or more, or null; got -1",
         "prefetch before the first step": "`prefetch` of ScheduleCPU is 0 or more, or null; got -8",

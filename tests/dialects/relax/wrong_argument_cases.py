@@ -1,6 +1,6 @@
 """Makes passes with wrong arguments, and prints one JSON line for each with what the pass says.
 
-A script for an interpreter with TVM's Relax: ``test_arguments.py`` runs it and reads the lines.
+A script for an interpreter with TVM's Relax: ``test_wrong_arguments.py`` runs it and reads the lines.
 """
 
 from __future__ import annotations
