@@ -76,8 +76,8 @@ def Winograd(  # noqa: N802
             takes longer than the products.
 
     Raises:
-        ValueError: A size is not 0, 2 or 4, ``least_tiles`` is less than 1, or a place is not that of a convolution that
-            fits.
+        ValueError: A size is not 0, 2 or 4, ``least_tiles`` is less than 1, or there is no fitting convolution at a
+            place.
     """
     try:
         sizes = {int(place): value for place, value in (convolutions or {}).items()}
