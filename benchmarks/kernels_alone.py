@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> None:
     """Measure networks one by one and write the JSON after each, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="+", help="built-in networks")
-    parser.add_argument("--sequence", default="", help="of the catalog; by default the network's first that schedules")
+    parser.add_argument("--sequence", default="", help="of the catalog; nhwc- or schedule-cpu by default")
     parser.add_argument("--toolchain", default="relax")
     parser.add_argument("--table", action="store_true", help="print the Markdown of the JSON file")
     arguments = parser.parse_args(argv)

@@ -86,8 +86,9 @@ def accepts(parameter: Parameter, value: Json) -> bool:
 
 
 def _check_value(value: Json, parameter: Parameter, *, pass_name: str) -> None:
+    subject, help_ = f"Parameter `{parameter.name}` of pass `{pass_name}`", f"See: passsearch catalog show {pass_name}"
     if not accepts(parameter, value):
-        raise UserError(
-            f"Parameter `{parameter.name}` of pass `{pass_name}` takes {parameter.allowed}; got `{value}`. "
-            f"See: passsearch catalog show {pass_name}"
-        )
+        raise UserError(f"{subject} takes {parameter.allowed}; got `{value}`. {help_}")
+    places = value if parameter.regions and isinstance(value, dict) else ()
+    if wrong := [place for place in places if not place.isdecimal()]:
+        raise UserError(f"{subject} names regions by whole numbers from 0; got `{wrong[0]}`. {help_}")

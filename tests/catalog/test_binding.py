@@ -46,3 +46,11 @@ def test_invalid_arguments_are_user_errors(catalog: Catalog, text: str, message:
 def test_null_is_allowed_if_it_is_the_default(catalog: Catalog) -> None:
     entry = catalog.entry("RemoveUnusedFunctions")
     assert bind_arguments(PassSpec.of(entry.name, entry_functions=None), entry) == {"entry_functions": None}
+
+
+@pytest.mark.parametrize("place", ["first", "-1", ""])
+def test_regions_are_named_by_numbers(place: str) -> None:
+    entry = load("relax").entry("Winograd")
+    assert bind_arguments(PassSpec.of("Winograd", convolutions={"0": 4}), entry) == {"convolutions": {"0": 4}}
+    with pytest.raises(UserError, match=f"`convolutions` of pass `Winograd` names regions by .* from 0; got `{place}`"):
+        bind_arguments(PassSpec.of("Winograd", convolutions={place: 4}), entry)

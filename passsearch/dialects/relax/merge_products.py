@@ -33,10 +33,7 @@ def MergeProducts(groups: Mapping[str, int] | None = None, merge: bool = False) 
     Raises:
         ValueError: A value is not 0 or 1, or a place is not that of a group.
     """
-    try:
-        values = {int(place): value for place, value in (groups or {}).items()}
-    except ValueError:
-        raise ValueError(f"a group is named by its place, a number from 0; got {', '.join(groups or {})}") from None
+    values = {int(place): value for place, value in (groups or {}).items()}
     if wrong := [value for value in values.values() if value not in (0, 1)]:
         raise ValueError(f"a group has 0 or 1; got {wrong[0]}")
 

@@ -79,12 +79,7 @@ def Winograd(  # noqa: N802
         ValueError: A size is not 0, 2 or 4, ``least_tiles`` is less than 1, or there is no fitting convolution at a
             place.
     """
-    try:
-        sizes = {int(place): value for place, value in (convolutions or {}).items()}
-    except ValueError:
-        raise ValueError(
-            f"a convolution is named by its place, a number from 0; got {', '.join(convolutions or {})}"
-        ) from None
+    sizes = {int(place): value for place, value in (convolutions or {}).items()}
     wrong = [value for value in (size, *sizes.values()) if value and value not in DATA]
     if wrong:
         raise ValueError(f"a tile has size 0, 2 or 4; got {wrong[0]}")

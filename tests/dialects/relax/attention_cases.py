@@ -290,7 +290,6 @@ def choices() -> dict[str, Any]:
         "places": [each["key"] for each in regions(module)],
         "no such place": refusal(attentions={"2": 1}),
         "no such value": refusal(attentions={"0": 2}),
-        "no number": refusal(attentions={"a": 1}),
     }
 
 

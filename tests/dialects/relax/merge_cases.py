@@ -105,7 +105,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "value of two": {"groups": {"0": 2}},
     "place without a group": {"groups": {"2": 1}},
     "negative place": {"groups": {"-1": 1}},
-    "no number": {"groups": {"a": 1}},
 }
 """Arguments that the pass refuses, for the network of two layers."""
 

@@ -46,7 +46,7 @@ def try_orders(bridge: RelaxBridge, path: Path, passes: list[dict[str, Any]]) ->
         places = list(random.integers(0, len(passes), LENGTH))
         if number % 2:  # without it few orders would leave the phase of operators, the more passes there are
             places.insert(LENGTH // 4, names.index("LegalizeOps"))
-        if number % 4 == 3:
+        if number % 4 == 3:  # by chance hardly any order reaches planned memory
             places.append(names.index("StaticPlanBlockMemory"))
         for place in places:
             entry = passes[place]

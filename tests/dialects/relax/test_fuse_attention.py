@@ -19,7 +19,6 @@ def test_attentions_are_one_function_and_computed_the_same(cases: Any) -> None:
         assert case["scheduled"] and case["vectors"] and case["packed_first"], (name, case)
     assert choices.pop("two blocks") == [0, True]
     assert choices.pop("no such place").startswith("there is no attention 2; the network has 2")
-    assert choices.pop("no number") == "an attention is named by its place, a number from 0; got a"
     assert choices.pop("no such value") == "an attention has 0 or 1; got 2"
     assert choices == {
         "by default": [],

@@ -90,7 +90,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "size of one convolution": {"convolutions": {"0": 6}},
     "place without a convolution": {"convolutions": {"2": 4}},
     "negative place": {"convolutions": {"-1": 4}},
-    "text as place": {"convolutions": {"first": 4}},
     "no tiles": {"size": 4, "least_tiles": 0},
 }
 """Arguments that the pass refuses, for the network with two convolutions."""

@@ -40,12 +40,7 @@ def FuseAttention(  # noqa: N802
     Raises:
         ValueError: A value is not 0 or 1, or a place is not that of an attention.
     """
-    try:
-        chosen = {int(place): value for place, value in (attentions or {}).items()}
-    except ValueError:
-        raise ValueError(
-            f"an attention is named by its place, a number from 0; got {', '.join(attentions or {})}"
-        ) from None
+    chosen = {int(place): value for place, value in (attentions or {}).items()}
     if wrong := [value for value in chosen.values() if value not in (0, 1)]:
         raise ValueError(f"an attention has 0 or 1; got {wrong[0]}")
 
