@@ -59,8 +59,9 @@ OWN_THREADS = ", own threads"
 _log = logging.getLogger(__name__)
 
 
+_PYTORCH = "PyTorch in float64"
 _REFERENCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("torch", "PyTorch in float64", {"float64": True}),
+    ("torch", _PYTORCH, {"float64": True}),
     ("onnxruntime", "ONNX Runtime without optimisations", {"optimise": False}),
 )
 """Engine, label and options of the references."""
@@ -242,6 +243,9 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
     entry.references += _reference_engines(network.file, python)
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
         _compile(entry, toolchain, settings, folder=folder / toolchain)
+    if not network.file.source.startswith("zoo:"):
+        # PyTorch runs a conversion of ours, which only built-in networks are known to survive: any other comes first.
+        entry.references.sort(key=lambda each: each.name == _PYTORCH)
     # Inductor's cache is empty at the first process. All engines get the GPU that is measured: CUDA's first one is the
     # fastest, NVML's the first by bus id.
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), **visible_gpu(settings.gpu)}
@@ -259,18 +263,11 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
 
 
 def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:
-    """Return the installed engines whose outputs may be the reference, the preferred one first.
-
-    PyTorch in float64 is the most exact one. It runs a conversion of ours, which only built-in networks are known to
-    survive; for a network from elsewhere ONNX Runtime comes first.
-    """
-    model, choices = file.path, [*_REFERENCES]
-    if not file.source.startswith("zoo:"):
-        choices.reverse()
+    """Return the installed engines whose outputs may be the reference, the most exact one first."""
     specs = []
-    for name, label, options in choices:
+    for name, label, options in _REFERENCES:
         try:
-            specs.append(engine_spec(name, model, python=python, label=label, **options))
+            specs.append(engine_spec(name, file.path, python=python, label=label, **options))
         except EnvironmentFault as error:  # noqa: PERF203 -- two engines
             _log.debug("no reference: %s", error)
     return specs

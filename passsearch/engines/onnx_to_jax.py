@@ -1,6 +1,6 @@
 """Converts an ONNX graph to a function of JAX, operator by operator.
 
-Only the operators of passsearch's built-in networks are known, in operator set 13 or later; anything else is refused.
+Only the operators of passsearch's built-in networks are known; ``onnx_nodes.py`` refuses anything else.
 PyTorch's ways to XLA are not used: torchax 0.0.13 does not import beside torch 2.13, and torch_xla ends at 2.9.
 """
 
@@ -16,14 +16,12 @@ from jax import lax
 from jax import numpy as jnp
 from onnx import numpy_helper
 
-Attributes: TypeAlias = Mapping[str, Any]
+from passsearch.engines.onnx_nodes import Attributes, call_rule, checked_nodes
+
 Rule: TypeAlias = Callable[[Sequence[Any], Attributes], Any]
 """Returns the result of an operator, from its inputs and attributes."""
 Network: TypeAlias = Callable[[Mapping[str, Any], Sequence[Any]], tuple[Any, ...]]
 """Returns the outputs, from the weights by name and the inputs in order."""
-
-LEAST_OPSET = 13
-"""Softmax and the axes of Squeeze, Unsqueeze and Split have had their present meaning since."""
 
 DIRECT: Mapping[str, Callable[..., Any]] = {
     "Add": operator.add,
@@ -103,8 +101,8 @@ def _batch_norm(inputs: Sequence[Any], attributes: Attributes) -> Any:
 
 def _gemm(inputs: Sequence[Any], attributes: Attributes) -> Any:
     assert (attributes["alpha"], attributes["beta"], attributes["transB"]) == (1.0, 1.0, 1)
-    data, weight, bias = inputs
-    return data @ weight.T + bias
+    data, weight, *biases = inputs
+    return sum(biases, data @ weight.T)
 
 
 def _cast(inputs: Sequence[Any], attributes: Attributes) -> Any:
@@ -142,10 +140,7 @@ def convert(model: onnx.ModelProto) -> tuple[Network, dict[str, Any]]:
     Raises:
         NotImplementedError: There is no rule for an operator, for one of its attributes, or for the operator set.
     """
-    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
-    if opset < LEAST_OPSET:
-        raise NotImplementedError(f"operator set {opset}; the rules are those of {LEAST_OPSET} and later")
-    nodes = [(node, _attributes(node)) for node in model.graph.node]
+    nodes = checked_nodes(model, RULES)
     tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     # Shapes and axes must be known when the function is compiled.
     shapes = {name: array.tolist() for name, array in tensors.items() if array.dtype == np.int64 and array.ndim < 2}
@@ -154,34 +149,10 @@ def convert(model: onnx.ModelProto) -> tuple[Network, dict[str, Any]]:
     def network(weights: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
         values = {**shapes, **weights, **dict(zip(names, inputs, strict=True))}
         for node, attributes in nodes:
-            result = _apply(node.op_type, [values[name] for name in node.input], attributes)
+            result = call_rule(RULES[node.op_type], node, values, attributes)
             values |= (
                 dict(zip(node.output, result, strict=True)) if node.op_type == "Split" else {node.output[0]: result}
             )
         return tuple(values[name] for name in results)
 
     return network, {name: array for name, array in tensors.items() if name not in shapes}
-
-
-def _apply(operator_type: str, inputs: Sequence[Any], attributes: Attributes) -> Any:
-    try:
-        return RULES[operator_type](inputs, attributes)
-    except (AssertionError, KeyError) as error:
-        raise NotImplementedError(f"no rule for this form of the ONNX operator {operator_type}: {error}") from error
-
-
-def _attributes(node: onnx.NodeProto) -> Attributes:
-    """Return the attributes of an operator; refuse those that no rule reads and that change what it computes."""
-    if node.op_type not in RULES:
-        raise NotImplementedError(f"no rule for the ONNX operator {node.op_type}")
-    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-    is_pool = node.op_type == "MaxPool"
-    refused = {
-        "auto_pad": attributes.get("auto_pad", b"NOTSET") != b"NOTSET",
-        "ceil_mode": bool(attributes.get("ceil_mode")),
-        "output_shape": "output_shape" in attributes,
-        "dilations": is_pool and any(each != 1 for each in attributes.get("dilations", ())),
-    }
-    if names := [name for name, is_refused in refused.items() if is_refused]:
-        raise NotImplementedError(f"no rule for {', '.join(names)} of the ONNX operator {node.op_type}")
-    return attributes

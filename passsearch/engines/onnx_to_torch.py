@@ -1,10 +1,9 @@
 """Converts an ONNX graph to a PyTorch module, operator by operator.
 
-Only the operators of passsearch's built-in networks are known, in operator set 13 or later; anything else is refused.
-For networks from elsewhere the reference of outputs is not this conversion (``api/benchmark.py``), so a wrong rule does
-not go unnoticed. The package ``onnx2torch`` is not used: it
-needs torchvision, and its modules check shapes while they run, which would slow eager PyTorch and split the graph that
-Inductor compiles.
+Only the operators of passsearch's built-in networks are known; ``onnx_nodes.py`` refuses anything else. For networks
+from elsewhere another engine is the reference of outputs where there is one (``api/benchmark.py``), so that a wrong
+rule does not go unnoticed. The package ``onnx2torch`` is not used: it needs torchvision, and its modules check shapes
+while they run, which would slow eager PyTorch and split the graph that Inductor compiles.
 """
 
 import operator
@@ -18,7 +17,8 @@ import torch
 from onnx import numpy_helper
 from torch.nn import functional
 
-Attributes: TypeAlias = Mapping[str, Any]
+from passsearch.engines.onnx_nodes import Attributes, call_rule, checked_nodes
+
 Rule: TypeAlias = Callable[[Sequence[Any], Attributes], tuple[Callable[..., Any], tuple[Any, ...]]]
 """Returns the function and the arguments that stand for an operator, from its inputs and attributes."""
 
@@ -109,6 +109,17 @@ def _slice(inputs: Sequence[Any], _: Attributes) -> Any:
     return torch.narrow, (data, axis, start, end - start)
 
 
+def _flatten(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    # With another axis ONNX makes a matrix, and PyTorch keeps the axes before it.
+    assert attributes["axis"] == 1, attributes
+    return torch.flatten, (inputs[0], 1)
+
+
+def _mean_of_images(data: torch.Tensor) -> torch.Tensor:
+    assert data.ndim == 4, data.shape
+    return functional.adaptive_avg_pool2d(data, 1)
+
+
 def _permute(data: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     # Keys of an attention. Inductor of torch 2.13 takes them in the two steps that PyTorch's own code writes; from one
     # step its pattern for attention with a mask raises an error. Both are views and cost nothing.
@@ -116,9 +127,6 @@ def _permute(data: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
         return data.permute(0, 2, 1, 3).transpose(-2, -1)
     return data.permute(*order)
 
-
-LEAST_OPSET = 13
-"""Softmax and the axes of Squeeze, Unsqueeze and Split have had their present meaning since."""
 
 RULES: Mapping[str, Rule] = {
     **{name: partial(_direct, function) for name, function in DIRECT.items()},
@@ -134,8 +142,8 @@ RULES: Mapping[str, Rule] = {
         functional.max_pool2d,
         (inputs[0], of["kernel_shape"], of["strides"], _padding(of)),
     ),
-    "GlobalAveragePool": lambda inputs, _: (functional.adaptive_avg_pool2d, (inputs[0], 1)),
-    "Flatten": lambda inputs, of: (torch.flatten, (inputs[0], of["axis"])),
+    "GlobalAveragePool": lambda inputs, _: (_mean_of_images, tuple(inputs)),
+    "Flatten": _flatten,
     "Softmax": lambda inputs, of: (torch.softmax, (inputs[0], of["axis"])),
     "Transpose": lambda inputs, of: (_permute, (inputs[0], of["perm"])),
     "Concat": lambda inputs, of: (torch.cat, (list(inputs), of["axis"])),
@@ -155,22 +163,13 @@ def convert(model: onnx.ModelProto, *, dtype: torch.dtype = torch.float32) -> to
     Raises:
         NotImplementedError: There is no rule for an operator, for one of its attributes, or for the operator set.
     """
-    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
-    if opset < LEAST_OPSET:
-        raise NotImplementedError(f"operator set {opset}; the rules are those of {LEAST_OPSET} and later")
     root, graph = torch.nn.Module(), torch.fx.Graph()
     values = {value.name: graph.placeholder(value.name) for value in model.graph.input}
-    values |= {tensor.name: _constant(tensor, root=root, graph=graph) for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        attributes = {each.name: _plain(onnx.helper.get_attribute_value(each)) for each in node.attribute}
-        attributes["dtype"] = dtype
-        if node.op_type not in RULES:
-            raise NotImplementedError(f"no rule for the ONNX operator {node.op_type}")
-        _check_attributes(node.op_type, attributes)
-        try:
-            call = RULES[node.op_type]([values[name] for name in node.input], attributes)
-        except (AssertionError, KeyError, ValueError) as error:
-            raise NotImplementedError(f"no rule for this form of the ONNX operator {node.op_type}: {error}") from error
+    for place, tensor in enumerate(model.graph.initializer):
+        # Names of weights may have dots, which those of buffers may not.
+        values[tensor.name] = _constant(tensor, f"weight_{place}", root=root, graph=graph)
+    for node, attributes in checked_nodes(model, RULES):
+        call = call_rule(RULES[node.op_type], node, values, {**attributes, "dtype": dtype})
         result = graph.call_function(*call)
         if len(node.output) == 1:
             values[node.output[0]] = result
@@ -181,29 +180,12 @@ def convert(model: onnx.ModelProto, *, dtype: torch.dtype = torch.float32) -> to
     return torch.fx.GraphModule(root, graph)
 
 
-def _check_attributes(operator_type: str, attributes: Attributes) -> None:
-    """Refuse attributes that a rule does not read and that change what the operator computes."""
-    is_pool = operator_type == "MaxPool"
-    refused = {
-        "auto_pad": attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", "NOTSET"),
-        "ceil_mode": bool(attributes.get("ceil_mode")),
-        "output_shape": "output_shape" in attributes,
-        "dilations": is_pool and any(each != 1 for each in attributes.get("dilations", ())),
-    }
-    if names := [name for name, is_refused in refused.items() if is_refused]:
-        raise NotImplementedError(f"no rule for {', '.join(names)} of the ONNX operator {operator_type}")
-
-
-def _constant(tensor: onnx.TensorProto, *, root: torch.nn.Module, graph: torch.fx.Graph) -> Any:
-    """Return a number for a scalar, a list for a shape or axes, and else a tensor of the module."""
+def _constant(tensor: onnx.TensorProto, name: str, *, root: torch.nn.Module, graph: torch.fx.Graph) -> Any:
+    """Return a number for a scalar, a list for a shape or axes, and else a tensor of the module with this name."""
     array = numpy_helper.to_array(tensor)
     if array.ndim == 0:
         return array.item()
     if array.ndim == 1 and array.dtype == np.int64:
         return array.tolist()
-    root.register_buffer(tensor.name, torch.from_numpy(array.copy()))
-    return graph.get_attr(tensor.name)
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else value
+    root.register_buffer(name, torch.from_numpy(array.copy()))
+    return graph.get_attr(name)
