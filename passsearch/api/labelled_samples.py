@@ -25,11 +25,16 @@ def check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
             f"`{file}` needs an array `{missing[0]}`; it has {', '.join(shapes) or 'none'}. Write it with numpy.savez: "
             "one array for each input, many samples in its first dimension, and `labels`, a number for each sample."
         )
+    if len(shapes["labels"]) != 1:
+        raise UserError(
+            f"`labels` of `{file}` has the shape {shapes['labels']}; one number for each sample is needed. "
+            "Write it with .reshape(-1)."
+        )
     for name, kind in types.items():
         if shapes[name][1:] != tuple(kind.shape[1:]) or shapes[name][:1] != shapes["labels"]:
             raise UserError(
                 f"`{name}` of `{file}` has the shape {shapes[name]}; the network takes {tuple(kind.shape)}, and there "
-                f"are {shapes['labels'][0] if shapes['labels'] else 0} labels."
+                f"are {shapes['labels'][0]} labels."
             )
         if (dtype := kinds[name][1]) != kind.dtype:
             raise UserError(

@@ -152,6 +152,8 @@ def remark_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
             yield str(row["engine"]), str(row["note"])
         if reason := lookup(row, "kernels", "unavailable"):
             yield str(row["engine"]), f"no kernels: {reason}"
+        if reason := lookup(row, "accuracy", "unavailable"):
+            yield str(row["engine"]), f"no accuracy: {reason}"
         for count, each in row.get("together", {}).items():
             if "unavailable" in each:
                 yield str(row["engine"]), f"no throughput with {count} at once: {each['unavailable']}"

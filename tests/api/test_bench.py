@@ -64,13 +64,16 @@ def test_accuracy_on_labels(onnxruntime_python: Path, tmp_path: Path) -> None:
     np.savez(file, x=np.zeros((9, 4)), labels=labels)
     with pytest.raises(UserError, match=r"is float64; the network takes float32. Write it with .astype\('float32'\)"):
         passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
+    np.savez(file, x=np.zeros((9, 4), "float32"), labels=labels.reshape(-1, 1))
+    with pytest.raises(UserError, match=r"`labels` of `.*` has the shape \(9, 1\); .*Write it with .reshape\(-1\)"):
+        passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
     other = tmp_path / "words.onnx"
     words = [value(name, onnx.TensorProto.FLOAT, ["N", 3, 4]) for name in "xy"]
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "words", words[:1], words[1:])
     onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), str(other))
     np.savez(file, x=np.zeros((9, 3, 4), "float32"), labels=labels)
     document = passsearch.bench(other, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
-    assert "the first output has the shape 2x3x4, one row of classes for each sample is needed" in str(document)
+    assert "the first output has the shape 2x3x4, one row of classes for each sample is needed" in " ".join(str(document).split())
     np.savez(file, x=np.zeros((1, 4), "float32"), labels=labels[:1])
     with pytest.raises(UserError, match="has 1 samples, and the batch size is 2"):
         passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
