@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from passsearch.api.common import catalog_paths
 from passsearch.api.results import CatalogPass
 from passsearch.catalog import load
+from passsearch.core import check_arguments
 from passsearch.dialects import DIALECTS
 
 
+@check_arguments
 def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[str | Path] = ()) -> CatalogPass:
     """Return everything the catalog says about one pass.
 
@@ -20,4 +23,4 @@ def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[s
     Raises:
         UserError: There is no such pass or dialect, or a file has a mistake.
     """
-    return CatalogPass(asdict(load(dialect or next(iter(DIALECTS)), *catalogs).entry(name)))
+    return CatalogPass(asdict(load(dialect or next(iter(DIALECTS)), *catalog_paths(catalogs)).entry(name)))

@@ -80,7 +80,7 @@ def worker_limits(deadline: float, memory: float | None, *, timeout: float | Non
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
     """Return catalog files as paths."""
-    return [Path(path) for path in catalogs]
+    return [Path(path).expanduser() for path in catalogs]
 
 
 @contextmanager

@@ -195,7 +195,7 @@ def tune(
             from the name to ``"int64[1,128]"``, to a pair ``(shape, dtype)``, or to a tensor or array of that type.
         batch: Size of a symbolic first dimension.
         function: Function of a compiler module to tune in place of ``main``, or several with the shares of their calls:
-            ``"prefill:0.1,decode:0.9"``; see docs/tutorial.md.
+            ``"prefill:0.1,decode:0.9"``; see docs/howto/several_sizes.md.
         sizes: Sizes of open inputs with the shares of their calls: ``"ids=1x128:0.3,1x1024:0.7"``; a list of such
             texts for several inputs.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -77,17 +78,39 @@ class Kind:
         types: The types.
         text: The types in words.
         example: A value as it is written in a call.
+        item: The type of the items of a list.
     """
 
     types: tuple[type, ...]
     text: str
     example: str
+    item: type = object
 
     def accept(self, name: str, value: object) -> object:
         """Return the value as it is."""
-        if isinstance(value, self.types):
+        items = value if isinstance(value, list | tuple) else ()
+        if isinstance(value, self.types) and all(isinstance(item, self.item) for item in items):
             return value
         raise UserError(f"`{name}` is {self.text}; got {short_repr(value)}. For example: {name}={self.example}")
+
+
+@dataclass(frozen=True)
+class FilePath:
+    """A file or folder.
+
+    Attributes:
+        text: What it is, in words.
+        example: A path as it is written in a call.
+    """
+
+    text: str
+    example: str
+
+    def accept(self, name: str, value: object) -> object:
+        """Return the path with the home folder in place of ``~``."""
+        Kind((str, Path), self.text, self.example).accept(name, value)
+        # Unlike Path's method, this one leaves the home folder of a user who does not exist as it is.
+        return Path(os.path.expanduser(str(value)))  # noqa: PTH111
 
 
 @dataclass(frozen=True)
@@ -165,22 +188,22 @@ RULES: Mapping[str, ArgumentRule] = {
     "requests": Numbers(NUMBERS["batch"], "[1, 2, 4]"),
     "own_threads": _FLAG,
     "kernels": _FLAG,
-    "labels": Kind(_PATH, "a NumPy file with samples and labels", '"digits.npz"'),
+    "labels": FilePath("a NumPy file with samples and labels", '"digits.npz"'),
     "baseline": Kind(_TEXT, "the name of one of the engines", '"onnxruntime"'),
-    "engines_python": Kind(_PATH, "a Python interpreter", '"venv/bin/python"'),
+    "engines_python": FilePath("a Python interpreter", '"venv/bin/python"'),
     "pipelines": Names('["O2", "O3"]'),
     "catalogs": Names('["own_passes.yaml"]', _PATH),
     "function": Kind(_TEXT, "the name of a function, or names with weights", '"prefill:0.1,decode:0.9"'),
-    "sizes": Kind((str, list, tuple), "sizes of an input with weights, as text", '"ids=1x128:0.3,1x1024:0.7"'),
-    "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"'),
+    "sizes": Kind((str, list, tuple), "sizes of an input with weights, as text", '"ids=1x128:0.3,1x1024:0.7"', str),
+    "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"', str),
     "target": Kind(_TEXT, "a target as text", '"llvm"'),
     "toolchain": Kind(_TEXT, "the name of a toolchain, as in `passsearch toolchain list`", '"this"'),
     "sampler": Kind(_TEXT, "the name of a strategy", '"auto"'),
     "protocol": Kind(_TEXT, "the name of a protocol", '"paired"'),
     "cache": Kind(_TEXT, "the state of the caches", '"warm"'),
-    "run": Kind(_PATH, "a run folder", '"runs/resnet"'),
-    "out": Kind(_PATH, "a run folder", '"runs/resnet"'),
-    "folder": Kind(_PATH, "a folder", '"evaluation"'),
+    "run": FilePath("a run folder", '"runs/resnet"'),
+    "out": FilePath("a run folder", '"runs/resnet"'),
+    "folder": FilePath("a folder", '"evaluation"'),
     "remember": _FLAG,
     "keep_symbolic": _FLAG,
     "trust": _FLAG,

@@ -159,19 +159,23 @@ def _sized(function: str, texts: Sequence[str], inputs: Mapping[str, TensorType]
         if [weight for _, weight in sizes] not in ([weight for _, weight in columns[first]], [1.0] * len(sizes)):
             raise UserError(f"A case has one weight; those of `{name}` are not those of `{first}`. Leave them out.")
     rows = zip(*columns.values(), strict=True)
-    types = [{name: _shape(size) for name, (size, _) in zip(columns, row, strict=True)} for row in rows]
+    dtypes = {name: type_.dtype for name, type_ in inputs.items()}
+    types = [
+        {name: _sized_type(size, dtypes.get(name, "")) for name, (size, _) in zip(columns, row, strict=True)}
+        for row in rows
+    ]
     return [
         _case(size, weight, function, {**inputs, **sized})
         for (size, weight), sized in zip(columns[first], types, strict=True)
     ]
 
 
-def _shape(text: str) -> TensorType:
-    """Return the shape that ``1x128`` stands for, without a dtype: that is the network's."""
+def _sized_type(text: str, dtype: str) -> TensorType:
+    """Return the shape that ``1x128`` stands for; without a dtype that the user states, it is the network's."""
     sizes = tuple(map(int, text.split("x"))) if _SIZE.fullmatch(text) else (0,)
     if 0 in sizes:
         raise UserError(f"A size reads 1x128, of numbers from 1 on; got `{text}`. For example: {_SIZES_EXAMPLE}")
-    return TensorType(sizes, "")
+    return TensorType(sizes, dtype)
 
 
 def _weighted(text: str, kind: str, example: str) -> list[tuple[str, float]]:
@@ -197,9 +201,11 @@ def _weight(text: str, whole: str, example: str) -> float:
 def _unique(cases: Any) -> tuple[Case, ...]:
     """Return cases whose weights add up to 1; refuse two of one name."""
     listed = tuple(cases)
-    names = [case.entry for case in listed]
-    twice = next((case for case in listed if names.count(case.entry) > 1), None)
-    if twice is not None:
-        raise UserError(f"Each case occurs once; `{twice.name}` is given twice. Add up the weights.")
+    for place, case in enumerate(listed):
+        if (other := next((each for each in listed[:place] if each.entry == case.entry), None)) is None:
+            continue
+        if other.name == case.name:
+            raise UserError(f"Each case occurs once; `{case.name}` is given twice. Add up the weights.")
+        raise UserError(f"`{other.name}` and `{case.name}` have the same letters and digits; rename one of them.")
     total = sum(case.weight for case in listed)
     return tuple(replace(case, weight=case.weight / total) for case in listed)

@@ -79,7 +79,12 @@ def read_inputs(inputs: InputTypes | None) -> dict[str, TensorType]:
             f"`inputs` is a mapping by input name, or a list of texts name:dtype[shape]; got {short_repr(inputs)}. "
             f"For example: {_EXAMPLE}"
         )
-    return dict(map(parse_input, texts))
+    types: dict[str, TensorType] = {}
+    for name, type_ in map(parse_input, texts):
+        if name in types:
+            raise UserError(f"Input `{name}` is given twice; give it once, or several sizes with --sizes.")
+        types[name] = type_
+    return types
 
 
 _EXAMPLE = 'inputs={"ids": "int64[1,128]"}'

@@ -59,12 +59,8 @@ def _declared_inputs(model: Any, request: ModelRequest) -> list[DeclaredInput]:
         return [
             DeclaredInput(tensor.name, tuple(tensor.shape), tf.as_dtype(tensor.dtype).name) for tensor in model.inputs
         ]
-    if not request.inputs:
-        raise UserError(
-            f"`{request.source}` does not declare its inputs; give each in order, for example: "
-            "--input image:float32[1,224,224,3]"
-        )
-    return [DeclaredInput(name, kind.shape, kind.dtype) for name, kind in request.inputs.items()]
+    inputs = request.stated_inputs(f"`{request.source}`")
+    return [DeclaredInput(name, kind.shape, kind.dtype) for name, kind in inputs.items()]
 
 
 def _freeze(model: Any, specs: list[Any]) -> bytes:

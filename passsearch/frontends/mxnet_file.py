@@ -115,7 +115,8 @@ def _declared_input(name: str, attributes: Mapping[str, str], request: ModelRequ
             "Write the symbol again with HybridBlock.export."
         ) from None
     # The type of a variable is only a default in MXNet, so the user's type is no contradiction.
-    if user_type := request.inputs.get(name):
+    user_type = request.inputs.get(name)
+    if user_type and user_type.dtype:
         return DeclaredInput(name, sizes, user_type.dtype)
     number = str(attributes.get("__dtype__", OPEN))
     if number not in DTYPES:

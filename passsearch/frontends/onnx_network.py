@@ -10,7 +10,7 @@ from pathlib import Path
 from passsearch.core import TensorType, resolve_inputs, strict_limit
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
-from passsearch.frontends.resolve import resolve
+from passsearch.frontends.resolve import find_front_end, resolve, source_name
 
 _log = logging.getLogger(__name__)
 
@@ -50,11 +50,12 @@ def resolve_onnx(
     Raises:
         UserError: The network is in another format, is over 2 GiB and leaves sizes open, or ``resolve`` refuses it.
     """
+    front_end, _, _ = find_front_end(model).partition(":")
+    if front_end != "onnx_file":
+        raise UserError(f"Engines read ONNX, and `{source_name(model)}` is something else; export the network as ONNX.")
     from passsearch.frontends import onnx_file
 
-    file = resolve(model, inputs=inputs, batch=batch, folder=folder, formats=frozenset({"onnx"}), trust=trust)
-    if file.format != "onnx":
-        raise UserError(f"Engines read ONNX, and `{file.source}` is {file.format}; export the network as ONNX.")
+    file = resolve(model, inputs=inputs, batch=batch, folder=folder, trust=trust)
     content = onnx_file.read(file.path)
     declared, limit = content.inputs, strict_limit(content.dtypes, quantizes=content.quantizes)
     types = resolve_inputs(declared, types=file.inputs, batch=None)

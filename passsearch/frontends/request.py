@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from passsearch.core import DeclaredInput, TensorType, resolve_inputs
+from passsearch.errors import UserError
 
 LINE = 240
 """Longest text of a framework's error, in characters, that an error message repeats."""
@@ -41,6 +42,27 @@ class ModelRequest:
             UserError: An input is unknown, contradicts the network, or stays open.
         """
         return resolve_inputs(tuple(declarations), types=self.inputs, batch=self.batch)
+
+    def stated_inputs(self, kind: str) -> Mapping[str, TensorType]:
+        """Return the inputs that the user states, for a network that declares none.
+
+        Args:
+            kind: The network in a message.
+
+        Raises:
+            UserError: The user states none, or one without its dtype.
+        """
+        if not self.inputs:
+            raise UserError(
+                f"{kind} does not declare its inputs; give each in order, "
+                "for example: --input image:float32[1,3,224,224]"
+            )
+        for name, type_ in self.inputs.items():
+            if not type_.dtype:
+                raise UserError(
+                    f"{kind} does not declare the dtype of `{name}`; give it with --input {name}:float32[…]."
+                )
+        return self.inputs
 
 
 def first_line(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """Choose the front end for a network and return the file that a worker can load."""
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -102,7 +103,7 @@ def resolve(
     """
     if batch is not None and batch < 1:
         raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
-    source = str(model) if isinstance(model, str | Path) else _type_name(model)
+    source = source_name(model)
     calls = calls or Calls(inputs=inputs or {})
     request = ModelRequest(source, calls.inputs, batch, folder, example_inputs, formats, trust, calls.function)
     if not calls.cases:
@@ -125,16 +126,31 @@ def _resolve_one(model: object, request: ModelRequest) -> ModelFile:
 
 
 def _find_file(model: object, request: ModelRequest) -> ModelFile:
-    source = request.source
     if isinstance(model, str) and model.startswith(ZOO):
         _check_example_inputs("", request)
         return _from_zoo(model.removeprefix(ZOO), request)
+    subject = _path(model) if isinstance(model, str | Path) else model
+    return _call_front_end(find_front_end(model), subject, request=request)
+
+
+def find_front_end(model: object) -> str:
+    """Return the front end of a network, as ``module:function``, without reading the network.
+
+    Raises:
+        UserError: There is no such file, it cannot be read, or no front end takes such a file or object.
+    """
+    if isinstance(model, str) and model.startswith(ZOO):
+        return FILE_FRONT_ENDS[".onnx"]
     if isinstance(model, str | Path):
-        path = Path(model).expanduser().absolute()
-        # A file dialogue can only select the file inside a SavedModel. The folder is what is checked and loaded.
-        path = path.parent if path.name == SAVED_MODEL else path
-        return _call_front_end(_front_end_of_path(path, source), path, request=request)
-    return _call_front_end(_front_end_of_object(model, source), model, request=request)
+        return _front_end_of_path(_path(model), str(model))
+    return _front_end_of_object(model, source_name(model))
+
+
+def _path(model: str | Path) -> Path:
+    # Unlike Path's, this method leaves the home folder of a user who does not exist as it is.
+    path = Path(os.path.expanduser(model)).absolute()  # noqa: PTH111
+    # A file dialogue can only select the file inside a SavedModel. The folder is what is checked and loaded.
+    return path.parent if path.name == SAVED_MODEL else path
 
 
 def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> ModelFile:
@@ -198,9 +214,15 @@ def _zoo_digest() -> str:
 
 def _front_end_of_path(path: Path, source: str) -> str:
     """Return the front end of a path; raise if the path does not exist or has an unknown type."""
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise UserError(f"`{source[:80]}` cannot be opened: {error.strerror}. Accepted: {ACCEPTED}.") from None
+    if not exists:
         hint = f" A built-in network is zoo:{source}." if path.suffix == "" else ""
         raise UserError(f"No such file: `{source}`.{hint} Accepted: {ACCEPTED}.")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"`{source}` cannot be read, because you have no permission; allow it with chmod.")
     if path.is_dir():
         candidates = [front_end for entry, front_end in FOLDER_FRONT_ENDS.items() if (path / entry).is_file()]
         if not candidates:
@@ -228,6 +250,11 @@ def _front_end_of_object(model: object, source: str) -> str:
         if matches and (network is model or front_end in PAIR_FRONT_ENDS):
             return front_end
     raise UserError(f"`{source}` is no network; accepted: {ACCEPTED}.")
+
+
+def source_name(model: object) -> str:
+    """Return the path of a network as the user typed it, or the type of an object."""
+    return str(model) if isinstance(model, str | Path) else _type_name(model)
 
 
 def _type_name(model: object) -> str:

@@ -19,9 +19,7 @@ def from_path(path: Path, request: ModelRequest) -> ModelFile:
     """
     if not _holds_code(path):
         raise UserError(f"`{request.source}` is not TorchScript; save torch.jit.trace(module, inputs), or export ONNX.")
-    if not request.inputs:
-        raise UserError("TorchScript does not name its inputs; give each in order as --input name:dtype[shape].")
-    return with_inputs(path, request, name=path.stem, inputs=request.inputs)
+    return with_inputs(path, request, name=path.stem, inputs=request.stated_inputs("TorchScript"))
 
 
 def with_inputs(

@@ -43,6 +43,11 @@ def test_an_input_has_one_list_of_sizes_and_a_case_one_weight() -> None:
         read_calls(None, ["ids=1x8:0.9,1x16:0.1", "mask=8:0.1,16:0.9"], {})
 
 
+def test_sizes_keep_the_dtype_that_the_user_states() -> None:
+    cases = read_calls(None, ["ids=1x8,1x16"], {"ids": TensorType((1, 8), "int32")}).cases
+    assert [case.inputs["ids"] for case in cases] == [TensorType((1, 8), "int32"), TensorType((1, 16), "int32")]
+
+
 def test_no_sizes_are_no_cases() -> None:
     assert read_calls(None, [], {}) == Calls("", {}, ())
 
@@ -66,6 +71,7 @@ def test_an_input_of_one_function_names_it() -> None:
         (None, "ids=1x0", "numbers from 1 on; got `1x0`"),
         (None, "ids=1x8:0.5,1x8:0.5", "`1x8` is given twice"),
         (None, "ids=1*8", "got `1[*]8`"),
+        ("prefill-a,prefill.a", None, "`prefill-a` and `prefill.a` have the same letters"),
     ],
 )
 def test_a_text_of_another_form_is_refused_in_one_line(function: str | None, sizes: str | None, message: str) -> None:

@@ -197,6 +197,7 @@ def test_no_inputs_are_no_types():
         ({"ids": ((0, 2), "int64")}, "whole numbers from 1 on; got `0`"),
         ({"ids": ((1, 2), "int65")}, "Unknown dtype `int65`"),
         ({"ids": "float32"}, "An input reads name:dtype.shape."),
+        (["ids:int64[1]", "ids:int64[2]"], "Input `ids` is given twice"),
     ],
 )
 def test_other_forms_of_inputs_are_refused_in_one_line(inputs, message):

@@ -19,6 +19,14 @@ def network(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("model", ["net.tflite", object()], ids=["file", "object"])
+def test_a_network_in_another_format_is_refused_before_it_is_read(tmp_path, monkeypatch, model):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.tflite").write_bytes(b"x")
+    with pytest.raises(UserError, match=r"Engines read ONNX|is no network"):
+        resolve_onnx(model, folder=tmp_path)
+
+
 def test_open_sizes_are_fixed_in_a_copy(tmp_path, network):
     fixed = resolve_onnx(network, batch=2, folder=tmp_path / "kept")
     assert fixed.types == {"x": TensorType((2, 3), "float32")}

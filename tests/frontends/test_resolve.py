@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from passsearch.core import TensorType
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.frontends import resolve
+from passsearch.frontends.request import ModelRequest
 from passsearch.frontends.zoo import build
 
 
@@ -67,6 +69,7 @@ def test_the_batch_of_a_built_in_network_has_two_spellings(tmp_path):
         ("zoo:resnet_tiny@0", None, "Batch size must be 1 or more, got 0"),
         ("zoo:resnet_tiny@2", 3, "`zoo:resnet_tiny@2` has batch 2, not 3"),
         ("zoo:resnet_tiny", 0, "Batch size must be 1 or more, got 0"),
+        ("zoo:resnet_tiny@99999999999999999999", None, "Batch size must be 2147483647 or less"),
     ],
 )
 def test_an_invalid_built_in_network_is_refused(tmp_path, text, batch, message):
@@ -161,6 +164,19 @@ def test_folders_and_missing_paths_are_refused(tmp_path):
         resolve("gone.onnx", folder=tmp_path)
     with pytest.raises(UserError, match=r"No such file: `resnet18`. A built-in network is zoo:resnet18"):
         resolve("resnet18", folder=tmp_path)
+    with pytest.raises(UserError, match=r"No such file: `~nobody-here/net.onnx`"):
+        resolve("~nobody-here/net.onnx", folder=tmp_path)
+    with pytest.raises(UserError, match=r"cannot be opened: File name too long"):
+        resolve("x" * 300, folder=tmp_path)
+
+
+def test_a_network_that_declares_no_inputs_takes_complete_ones_only(tmp_path):
+    request = ModelRequest("net.pt", {}, None, tmp_path)
+    with pytest.raises(UserError, match="TorchScript does not declare its inputs; give each in order"):
+        request.stated_inputs("TorchScript")
+    sized = replace(request, inputs={"x": TensorType((1, 8), "")})
+    with pytest.raises(UserError, match="does not declare the dtype of `x`; give it with --input x:float32"):
+        sized.stated_inputs("TorchScript")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import onnx
 
 
+MOST_ITEMS = 2**31 - 1
+"""Largest batch size; compilers index with 32 bits."""
+
+
 @dataclass(frozen=True)
 class Network:
     """One built-in network.
@@ -53,6 +57,8 @@ def build(name: str, *, batch: int = 1) -> onnx.ModelProto:
     network = _find(name)
     if batch < 1:
         raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
+    if batch > MOST_ITEMS:
+        raise UserError(f"Batch size must be {MOST_ITEMS} or less, got {batch}; give for example batch=1")
     try:
         return network.make(batch)
     except ModuleNotFoundError as error:
