@@ -181,7 +181,7 @@ def _runs(digests: Sequence[int], period: int) -> Iterator[tuple[int, int]]:
         times = (end - start) // period + 1
         if times > 1:
             yield start, times
-        start = max(end, start) + 1
+        start = end + 1
 
 
 def _contents(flow: Dataflow, block: Sequence[int]) -> str:

@@ -8,6 +8,8 @@ from typing import TypeVar, cast
 from passsearch.core import Json, suggest_name
 from passsearch.errors import UserError
 
+PASS_NAME = re.compile(r"[A-Za-z_][\w.]*")
+"""What the text of a pipeline can name."""
 FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 VERSIONS = re.compile(r"(>=|<|==)\d+(\.\d+)*(,(>=|<|==)\d+(\.\d+)*)*")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from passsearch.catalog.binding import accepts, bind_pipeline
-from passsearch.catalog.fields import FACTORY, VERSIONS, Fields, read_rows
+from passsearch.catalog.fields import FACTORY, PASS_NAME, VERSIONS, Fields, read_rows
 from passsearch.catalog.schema import (
     DEVICES,
     EVERY_CLASS,
@@ -141,7 +141,7 @@ def _sections(origin: str, document: Json) -> dict[str, Json]:
 def _entry(fields: Fields) -> CatalogEntry:
     fields.allow_only(_ENTRY_FIELDS)
     entry = CatalogEntry(
-        name=fields.text("name"),
+        name=fields.matching("name", PASS_NAME, allowed="letters, digits, `_` and `.`"),
         summary=fields.text("summary"),
         factory=fields.matching("factory", FACTORY, allowed="`module:function`"),
         opt_level=fields.integer("opt_level", low=0, high=5),

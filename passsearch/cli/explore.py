@@ -65,8 +65,12 @@ def explore(
         Path | None,
         typer.Option(metavar="FILE", help="Do not explore; check this certificate by applying some passes again."),
     ] = None,
-    sample: Annotated[int, number_option("sample", metavar="N", text="Edges that --check applies again.")] = 50,
-    seed: Annotated[int, number_option("seed", metavar="N", text="Seed that selects the edges for --check.")] = 0,
+    sample: Annotated[
+        int | None, number_option("sample", metavar="N", text="Edges that --check applies again; 50 by default.")
+    ] = None,
+    seed: Annotated[
+        int | None, number_option("seed", metavar="N", text="Seed that selects the edges for --check; 0 by default.")
+    ] = None,
     fresh: Fresh = False,
     target: Target = None,
     deadline: Deadline = DEADLINE_S,
@@ -104,7 +108,10 @@ def explore(
         }
         if unused := [name for name, value in others.items() if value is not None]:
             raise UserError(f"`--check` explores nothing, so `{unused[0]}` has no effect; leave it out.")
-        return _check_certificate(check, model, sample=sample, seed=seed, network=network, as_json=as_json)
+        given = {name: value for name, value in (("sample", sample), ("seed", seed)) if value is not None}
+        return _check_certificate(check, model, network={**network, **given}, as_json=as_json)
+    if sample is not None or seed is not None:
+        raise UserError("`--sample` and `--seed` choose edges for `--check`; give that certificate, or leave them out.")
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.
     require_writable(*(path for path in (out, picture) if path is not None))
     from passsearch import api
@@ -135,14 +142,12 @@ def explore(
     return 0
 
 
-def _check_certificate(
-    file: Path, model: str, *, sample: int, seed: int, network: Mapping[str, Any], as_json: bool
-) -> int:
+def _check_certificate(file: Path, model: str, *, network: Mapping[str, Any], as_json: bool) -> int:
     from passsearch import api
     from passsearch.report import ProgressBar, certificate_check_text
 
     with ProgressBar() as progress:
-        outcome = api.check_space(read_certificate(file), model, sample=sample, seed=seed, progress=progress, **network)
+        outcome = api.check_space(read_certificate(file), model, progress=progress, **network)
     print_result(outcome, certificate_check_text(outcome), as_json=as_json)
     return 0 if outcome["holds"] else NEGATIVE
 

@@ -50,7 +50,6 @@ def analyze(
     Every class comes with its evidence, and every pass with the reason why it is searched or not.
     """
     types = read_inputs(inputs)
-    check_environment(toolchain)
     from passsearch import api
     from passsearch.report import ProgressBar, analysis_text
 

@@ -96,11 +96,6 @@ class Dialect:
         return low <= version < high
 
     @property
-    def lowering(self) -> BuildOptions:
-        """Build options of mandatory lowering alone."""
-        return self.builds[0]
-
-    @property
     def formats(self) -> frozenset[str]:
         """Formats its importers read: ONNX, its own IR, and those imported in a process of their own."""
         return frozenset({"onnx", "ir", *self.isolated_imports})

@@ -41,6 +41,10 @@ class Ratio:
         is_bounded = self.interval.low > 0 and math.isfinite(self.interval.high)
         return {"ratio": self.value, "interval": self.interval.to_json() if is_bounded else None}
 
+    def __format__(self, spec: str) -> str:
+        """Return the ratio with its interval, each number by the same format: ``1.02 [1.00, 1.04]`` by ``.2f``."""
+        return f"{self.value:{spec}} [{self.interval.low:{spec}}, {self.interval.high:{spec}}]"
+
 
 def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
     """Return the log-ratio of the fastest samples of two artifacts in one process; positive if the candidate is faster.

@@ -9,7 +9,7 @@ from typing import Any
 
 from passsearch.core import Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
-from passsearch.measure import LEVEL, Ratio
+from passsearch.measure import LEVEL
 from passsearch.search.confirm import confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
@@ -218,7 +218,7 @@ def _check_sequence(
         yield Check(name, not claim.get("interval"), f"{recorded['name']} could not be timed beside the winner")
         return
     gain = confirmation.over_sequence.gain
-    detail = f"{_ratio_text(gain)} of the throughput of {recorded['name']}, claimed {_claim_text(claim)}"
+    detail = f"{gain:.3f} of the throughput of {recorded['name']}, claimed {_claim_text(claim)}"
     if recorded["improved"] and not confirmation.improves_on_sequence():
         yield Check(name, False, f"{detail}: the gain is not seen again")
     elif gain.interval.high < _least(claim):
@@ -239,7 +239,7 @@ def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failu
         detail = f"{objective} is not measured again; throughput and compile time stand below"
         return Check("measurement", not claim["improved"], detail)
     addition = "" if claim["improved"] or not claim.get("interval") else " (no significant improvement)"
-    detail = f"{objective} {_ratio_text(ratio)}, claimed {_claim_text(claim)}{addition}"
+    detail = f"{objective} {ratio:.3f}, claimed {_claim_text(claim)}{addition}"
     keep = claim.get("keep_throughput", 0.0)
     if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
         return Check("measurement", False, f"{detail}: the win is not seen again")
@@ -260,7 +260,3 @@ def _claim_text(claim: Mapping[str, Any]) -> str:
         return f"nothing: the search read {claim['ratio']:.3f} and confirmed none"
     ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claim["interval"])
     return f"{claim['ratio']:.3f} [{ends}]"
-
-
-def _ratio_text(ratio: Ratio) -> str:
-    return f"{ratio.value:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]"

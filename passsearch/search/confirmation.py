@@ -193,12 +193,17 @@ class Confirmation:
             return True
         if self.same_binary and objective != "compile_time":
             return True
+        if objective not in SPEED_OBJECTIVES and self._is_certainly_too_slow(keep_throughput):
+            return True
         # If the ratio so far is not above the least gain, the repetitions end. This can miss a real gain, but cannot
         # report a false one.
         if ratio.value > 1 + MIN_GAIN:
             return False
         # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.
         return _is_clear(ratio) if objective == "compile_time" else self._is_certain(ratio, objective, least_floor)
+
+    def _is_certainly_too_slow(self, keep_throughput: float) -> bool:
+        return self.throughput is not None and self.throughput.interval.high < keep_throughput
 
     def _is_certain(self, ratio: Ratio, objective: str, least_floor: float) -> bool:
         """Return whether the interval has no gain that counts, or the noise is too small to hide one."""

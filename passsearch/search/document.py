@@ -20,7 +20,7 @@ from passsearch.search.scoring import Scoring
 from passsearch.store import SCHEMA
 
 Document: TypeAlias = dict[str, Any]
-"""A JSON object; the section "The keys of a result" of docs/tutorial.md lists those of a run."""
+"""A JSON object; docs/reference/result.md lists the keys of a run's."""
 
 
 def result_document(
@@ -57,7 +57,7 @@ def result_document(
             "source": _source(best, outcome, baseline_names=names),
         },
         "sequence": None if sequence is None else _sequence(sequence, best, session, confirmation=confirmation),
-        "verdict": _verdict(scoring, best, confirmation=confirmation),
+        "verdict": _verdict(scoring, best, confirmation=confirmation, has_failures=bool(tally.failures)),
         **({"cases": _cases(network, confirmation)} if network.cases else {}),
         "ratios": _ratios(scoring, best, confirmation=confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
@@ -230,13 +230,14 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
     }
 
 
-def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None) -> Document:
+def _verdict(
+    scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, has_failures: bool
+) -> Document:
     objective, keep = scoring.objective.name, scoring.options.least_throughput
     objectives = [each.name for each in scoring.options.objectives]
     unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
-        unconfirmed_by = " (--confirm 0)" if scoring.options.repetitions < 1 else ""
-        reason = confirmation.reason if confirmation else f"no fresh compile was made{unconfirmed_by}"
+        reason = confirmation.reason if confirmation else _no_confirmation(scoring, best, has_failures=has_failures)
         failure = confirmation.to_json() if confirmation else None
         ending = {"improved": False, "noise_floor": None, "reason": reason, "failure": failure}
         return {"objective": objective, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
@@ -260,6 +261,17 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
         "seconds": round(confirmation.seconds, 1),
         "reason": "" if improved else _refusal(confirmation, objective, keep_throughput=keep),
     }
+
+
+def _no_confirmation(scoring: Scoring, best: Scored, *, has_failures: bool) -> str:
+    """Return why no fresh compile was made."""
+    if scoring.options.repetitions < 1:
+        return "no fresh compile was made (--confirm 0)"
+    if best is not scoring.baseline:
+        return "no fresh compile was made"
+    kept = f" with {scoring.options.least_throughput:g} of the baseline's throughput" if scoring.is_constrained else ""
+    failures = "; `failures` says why others have none" if has_failures else ""
+    return f"no candidate was measured{kept}{failures}"
 
 
 def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: float) -> str:

@@ -174,9 +174,13 @@ class Evaluation:
     def _discard_losers(self) -> None:
         """Delete the files of candidates that will not make the shortlist."""
         assert self.reference is not None
-        in_use = {self._baseline.key, self.reference.built.key}
-        for scored in self.ranked()[KEPT_ARTIFACTS:] if len(self.scored) > KEPT_ARTIFACTS else ():
-            if scored.built.key not in in_use:
+        if len(self.scored) <= KEPT_ARTIFACTS:
+            return
+        best = [scored.built.key for scored in self.ranked()[:KEPT_ARTIFACTS]]
+        kept = {self._baseline.key, self.reference.built.key, *best}
+        # Also those that are not ranked, because they are too slow to be timed or too slow to be admitted.
+        for scored in self.scored.values():
+            if scored.built.key not in kept:
                 self._evaluator.discard(scored.built)
 
     def _failed_to_apply(self, candidate: Candidate, failure: Failure, *, is_baseline: bool) -> Failure:

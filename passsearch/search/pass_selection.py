@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from passsearch.analysis import ClassRule, check_feature_names, classify, compute_fingerprint
 from passsearch.catalog import Catalog, NamedSequence, Selection, bind_pipeline, insert_prerequisites, select_passes
 from passsearch.core import ArchitectureClass, Candidate, Fingerprint, ModuleSummary, PassSpec, Pipeline
-from passsearch.dialects import dialect
+from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import Session
 from passsearch.search.space import Space, build_at
@@ -117,13 +117,15 @@ def explored_passes(
         summary: The network's dataflow graph.
         passes: The only passes to explore, each a name (all its choices) or written out with its arguments.
         additional: Passes to add that are explored on request only.
-        every: True to take the catalog's candidates whatever the network's classes and features.
+        every: True to take the catalog's candidates whatever the network's classes and features; not with ``passes``.
 
     Raises:
-        UserError: The catalog has no such pass, or it takes no such argument.
+        UserError: The catalog has no such pass, it takes no such argument, or ``passes`` stands beside ``every``.
     """
     if passes is not None:
-        steps = [step for text in passes for step in Pipeline.parse(text).passes]
+        if every:
+            raise UserError("`passes` names the passes to explore, so `every` has no effect; leave one of them out.")
+        steps = [step for text in (*passes, *additional) for step in Pipeline.parse(text).passes]
         if not steps:
             raise UserError("No pass to explore; give for example: --passes SimplifyInference,FoldConstant,FuseOps")
         # Only to refuse impossible arguments: the passes stay as the user wrote them, and a name stands for all
@@ -186,9 +188,8 @@ def starting_sequences(
     compiler = dialect(catalog.dialect)
     sequences = [
         replace(
-            sequence.candidate(),
+            _as_tried(sequence, compiler),
             pipeline=insert_prerequisites(sequence.pipeline, catalog, features=features),
-            build=build_at(sequence.build.opt_level, compiler.builds),
         )
         for sequence in catalog.sequences.values()
         if sequence.starts_search and sequence.suits(features) and _runs_on(device_kind, sequence, catalog)
@@ -202,6 +203,10 @@ def starting_sequences(
         return for_speed and not is_scheduled, not trial.name.startswith(own), len(trial.pipeline)
 
     return tuple(sorted(allowed, key=order))
+
+
+def _as_tried(sequence: NamedSequence, compiler: Dialect) -> Candidate:
+    return replace(sequence.candidate(), build=build_at(sequence.build.opt_level, compiler.builds))
 
 
 def _runs_on(device_kind: str, sequence: NamedSequence, catalog: Catalog) -> bool:
@@ -223,7 +228,9 @@ def named_candidate(session: Session, name: str) -> Candidate:
         if baseline.name == name:
             return baseline
     if name in session.catalog.sequences:
-        return session.catalog.sequence(name).candidate()
+        sequence = session.catalog.sequence(name)
+        # Built as a search builds it. The paper's sequences, which no search tries, are built as the paper does.
+        return _as_tried(sequence, session.dialect) if sequence.starts_search else sequence.candidate()
     names = ", ".join([*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences])
     # A single unknown word is more likely a mistyped name than a pass, so the message lists names.
     if "," not in name and "{" not in name and name not in session.catalog.entries:

@@ -150,7 +150,11 @@ def _kernel_row(
         return {**row, "bound": None, "roof_share": None}
     is_arithmetic = cost.flops / peaks.flops > cost.bytes / peaks.bytes_per_s
     least_s = weighted_calls * peaks.least_s(cost.flops, cost.bytes)
-    return {**row, "bound": "arithmetic" if is_arithmetic else "memory", "roof_share": least_s / total_s}
+    return {
+        **row,
+        "bound": "arithmetic" if is_arithmetic else "memory",
+        "roof_share": least_s / total_s if total_s else None,
+    }
 
 
 def _block_rows(calls: Sequence[tuple[str, float]], parts: Sequence[str]) -> list[Document]:

@@ -199,17 +199,18 @@ class _Execution:
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
+        only = None if options.passes is None else options.requested_passes
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
             self._evaluator,
-            analysis.space(session.catalog, options.passes),
+            analysis.space(session.catalog, only),
             options=options,
             baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
             first=first_trials(
                 session,
                 analysis,
-                only=options.passes,
+                only=only,
                 for_speed=options.objectives[0].name in SPEED_OBJECTIVES,
             ),
             # Not wall time: while a resumed run reads its log, this is the time at which the facts were written. It

@@ -344,6 +344,7 @@ class Search:
             distributions=strategy.space.distributions(),
             values=values,
             user_attrs=dict(attributes),
+            system_attrs=dict(strategy.attributes),
         )
         study.add_trial(trial)
 

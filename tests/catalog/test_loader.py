@@ -233,6 +233,7 @@ def test_passes_may_not_need_each_other(tmp_path: Path) -> None:
         ("passes: [3]", "pass 1"),
         ("pases: []", "did you mean `passes`"),
         ("just text", "allowed: a mapping"),
+        ("passes: [{name: my-pass, summary: t}]", "field `name`.*allowed: letters, digits"),
         ("passes: []\nsequences: []\npasses: []", "at line 3, column 1: `passes` stands in this mapping a second time"),
         ("passes: [{name: Mine, needs: [FuseOps], needs: [FoldConstant]}]", "`needs` stands .* keep one of them"),
         ("passes: [{parameters: {depth: {type: int}, depth: {type: int}}}]", "`depth` stands"),

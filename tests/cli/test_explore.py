@@ -58,6 +58,8 @@ def test_explore_writes_draws_checks_and_learns(
             "`--check` explores nothing, so `--out` has no effect",
         ),
         (("--check", "nowhere.json"), "Cannot read the certificate `nowhere.json`"),
+        (("--sample", "5"), "`--sample` and `--seed` choose edges for `--check`"),
+        (("--passes", "FuseOps", "--every"), "so `every` has no effect"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -236,6 +236,8 @@ def test_passes_with_which_no_space_closes_are_explored_on_request_only(session:
     assert left_out == ("ConvertLayout",) and "ConvertLayout" not in {step.name for step in steps}
     steps, left_out = explored_passes(session, summary, passes=None, additional=["ConvertLayout"])
     assert left_out == () and "ConvertLayout" in {step.name for step in steps}
+    steps, left_out = explored_passes(session, summary, passes=["FuseOps"], additional=["ConvertLayout"])
+    assert {step.name for step in steps} == {"FuseOps", "ConvertLayout"}
 
 
 def test_ctrl_c_waits_for_no_pass_that_hangs(explore: Explore) -> None:

@@ -1,10 +1,11 @@
 """The strategies by name, and the one that a search takes by default."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import optuna
 
+from passsearch.core import Json
 from passsearch.errors import UserError
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers.graph import GraphSampler
@@ -29,11 +30,13 @@ class Strategy:
         name: Name as ``--sampler`` takes it.
         space: Turns the sampler's keys into candidates and back.
         sampler: Optuna's sampler.
+        attributes: What Optuna has to store with a trial that the sampler did not propose, for the sampler to use it.
     """
 
     name: str
     space: Space | GraphSpace
     sampler: optuna.samplers.BaseSampler
+    attributes: Mapping[str, Json] = field(default_factory=dict)
 
 
 def _random(space: Space, _: GraphSpace, seed: int) -> Strategy:
@@ -42,7 +45,9 @@ def _random(space: Space, _: GraphSpace, seed: int) -> Strategy:
 
 def _nsga2(space: Space, _: GraphSpace, seed: int) -> Strategy:
     sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=PARETO_POPULATION)
-    return Strategy("nsga2", space, sampler)
+    # Parents are taken from trials with a generation, which Optuna gives to its own proposals only.
+    first = {sampler._get_generation_key(): 0}  # it has no public name
+    return Strategy("nsga2", space, sampler, first)
 
 
 def _graph(_: Space, graph: GraphSpace, seed: int) -> Strategy:

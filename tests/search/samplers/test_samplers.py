@@ -67,6 +67,22 @@ def test_every_strategy_proposes_candidates_of_its_space(name: str) -> None:
     assert len({str(trial.params) for trial in study.trials}) > 5
 
 
+def test_nsga2_breeds_from_candidates_that_it_did_not_propose() -> None:
+    states, _ = states_space()
+    chosen = make_strategy("nsga2", KEYED, graph=states, seed=1, objectives=2)
+    study = optuna.create_study(directions=["maximize", "maximize"], sampler=chosen.sampler)
+    space = chosen.space.distributions()
+    drawn = optuna.create_study()
+    for _ in range(16):
+        keys = drawn.ask(space).params
+        trial = optuna.trial.create_trial(
+            params=keys, distributions=space, values=[1.0, 1.0], system_attrs=dict(chosen.attributes)
+        )
+        study.add_trial(trial)
+    proposed = study.ask(space)
+    assert chosen.sampler.get_trial_generation(study, study.trials[proposed.number]) == 1
+
+
 @pytest.mark.parametrize("most", [graph_sampler.MOST_LEARNT_FROM, 8], ids=["all", "few"])
 def test_the_graph_strategy_asks_for_everything_once_and_for_the_best_soon(
     most: int, monkeypatch: pytest.MonkeyPatch
