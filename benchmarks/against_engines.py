@@ -194,6 +194,8 @@ def summary(documents: Sequence[Mapping[str, Any]]) -> str:
     lines = [_line(heads), _line(["---"] * len(heads))]
     for document in documents:
         engines = document["engines"]
+        if ONNXRUNTIME not in engines:
+            continue
         sequence = _sequence(engines)
         tuned, best, *others = (_multiple(engines.get(name), ONNXRUNTIME) for name in (TUNED, sequence, *names[1:]))
         cells = [document["network"], tuned, best, *others, f"{1e3 * engines[ONNXRUNTIME]['median_s']:.1f}"]

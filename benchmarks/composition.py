@@ -52,6 +52,7 @@ BUILD = BuildOptions(opt_level=0)
 PROCESSES = 5
 """Number of processes that time the pipelines of a network."""
 
+COLOURS = ("#1f9d6c", "#c8663d", "#3f86c6", "#a06cd5", "#b08d2e", "#8391a5")
 LINE = "#bdbdbd"
 """Colour of the line of right predictions, which no network has."""
 
@@ -266,12 +267,12 @@ def shared_kernels(networks: Mapping[str, Mapping[str, Any]]) -> str:
 def picture(networks: Mapping[str, Mapping[str, Any]]) -> str:
     """Return predicted against measured times as SVG, as shares of the network's median measured time."""
     from passsearch.report.charts import Chart, chart_svg
-    from passsearch.report.charts.chart import DISTINCT, Axis, Point, Series
+    from passsearch.report.charts.chart import Axis, Point, Series
 
     rows = {name: [row for row in each["rows"] if row.get("alone_s")] for name, each in networks.items()}
     per_call_s = fitted_call_s([row for each in rows.values() for row in each])
     series = []
-    for (name, each), colour in zip(rows.items(), DISTINCT, strict=False):
+    for (name, each), colour in zip(rows.items(), COLOURS, strict=False):
         middle_s = median(median(row["measured_s"]) for row in each)
         points = []
         for row in each:

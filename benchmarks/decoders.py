@@ -41,7 +41,7 @@ def table(documents: Mapping[str, Mapping[str, Any]]) -> str:
 def main(argv: Sequence[str]) -> int:
     """Measure the networks that have no file yet, and print the table of all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=["llama", "llama_decode"], choices=TOKENS)
+    parser.add_argument("--networks", nargs="+", default=["llama", "llama_decode"], choices=TOKENS)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON files (%(default)s)")
     own, others = parser.parse_known_args(argv)
     files = {network: own.results / f"{network}.json" for network in own.networks}

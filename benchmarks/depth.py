@@ -31,6 +31,7 @@ ENGINES = {
 """TVM's pipeline for each block; its default takes seconds an inference."""
 TVM = "TVM, catalog"
 OTHERS = ("onnxruntime", "openvino", "torch", "inductor")
+COLOURS = ("#1f9d6c", "#c8663d", "#3f86c6", "#a06cd5", "#b08d2e")
 KEPT = ("engine", "process_fastest_s", "latency_s", "compile_s", "open_s", "memory_bytes", "deviation", "failure")
 
 
@@ -155,10 +156,10 @@ def _cost(networks: Mapping[int, Any], engine: str) -> list[str]:
 def picture(networks: Mapping[int, Any], block: str) -> str:
     """Return the blocks a second of every engine against depth, as SVG."""
     from passsearch.report.charts import Chart, chart_svg
-    from passsearch.report.charts.chart import DISTINCT, Axis, Point, Series
+    from passsearch.report.charts.chart import Axis, Point, Series
 
     lines = []
-    for engine, colour in zip((TVM, *OTHERS), DISTINCT, strict=False):
+    for engine, colour in zip((TVM, *OTHERS), COLOURS, strict=False):
         points = []
         for depth, network in networks.items():
             row = network["rows"].get(engine, {"failure": "not measured"})

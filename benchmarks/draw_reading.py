@@ -2,7 +2,7 @@
 
 Prints JSON: names of functions, classes and parameters with their modules, and docstrings with their signatures; never
 a body. The reader writes down what each means. Readings that differ from the code show which names and docstrings to
-mend. ``benchmarks/results/reading.json`` has the readings of the last draw.
+mend.
 """
 
 import argparse

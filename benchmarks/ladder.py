@@ -183,9 +183,8 @@ def fit_threads(curve: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
 
 
 def _ratio(logs: list[float]) -> str:
-    document = mean_ratio(logs).to_json()
-    ends = " [{:.2f}, {:.2f}]".format(*document["interval"]) if len(logs) > 1 else ""
-    return f"{document['ratio']:.2f}{ends}"
+    ratio = mean_ratio(logs)
+    return f"{ratio:.2f}" if len(logs) > 1 else f"{ratio.value:.2f}"
 
 
 def _mean(values: list[float]) -> str:

@@ -85,7 +85,7 @@ def _ratio(engines: Mapping[str, Any], other: str) -> Ratio | None:
 
 
 def _text(ratio: Ratio | None) -> str:
-    return f"{ratio.value:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]" if ratio else "–"
+    return f"{ratio:.3f}" if ratio else "–"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

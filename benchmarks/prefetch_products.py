@@ -92,7 +92,7 @@ def table(document: Mapping[str, Any]) -> str:
         cells = [name, f"{1e3 * min(run[reference] for run in runs) / number:.3f}"]
         for kind in others:
             gain = mean_ratio([math.log(run[reference] / run[kind]) for run in runs])
-            cells.append(f"{gain.value:.2f} [{gain.interval.low:.2f}, {gain.interval.high:.2f}]")
+            cells.append(f"{gain:.2f}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

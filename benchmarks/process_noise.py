@@ -89,19 +89,16 @@ def build(evaluator: WorkerEvaluator, candidate: Candidate) -> Path:
     return built.folder
 
 
-def twin_noise(network: str | None = None) -> list[float]:
-    """Return the recorded log-ratios of twins, without their mean: what a process alone does to a ratio.
+def twin_noise() -> list[float]:
+    """Return the recorded log-ratios of twins without their mean, by network scaled to a standard deviation of 1.
 
-    Args:
-        network: Name of a recorded network; all of them, each scaled to a standard deviation of 1, by default.
+    They are what a process alone does to a ratio.
     """
-    rows = read_rows(RESULTS, "networks")
     values: list[float] = []
-    for name, row in rows.items():
+    for row in read_rows(RESULTS, "networks").values():
         twins = [process["twin"] for process in row["conditions"][AS_IT_IS]]
         centred = [value - sum(twins) / len(twins) for value in twins]
-        scale = 1.0 if network else stdev(centred)
-        values += [value / scale for value in centred] if network in (None, name) else []
+        values += [value / stdev(centred) for value in centred]
     return values
 
 

@@ -94,7 +94,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _cells(logs: Sequence[float]) -> str:
     ratio = mean_ratio(logs)
     faster, slower = (sum(sign * value > math.log(1.02) for value in logs) for sign in (-1, 1))
-    return f"{ratio.value:.2f} [{ratio.interval.low:.2f}, {ratio.interval.high:.2f}] | {faster} | {slower}"
+    return f"{ratio:.2f} | {faster} | {slower}"
 
 
 def main() -> None:

@@ -84,4 +84,4 @@ def _gain(rows: Mapping[str, Any], other: str) -> str:
         return str(rows[other]["failure"])
     pairs = zip(rows[other]["process_fastest_s"], rows["with"]["process_fastest_s"], strict=True)
     gain = mean_ratio([math.log(seconds / own) for seconds, own in pairs])
-    return f"{gain.value:.2f} [{gain.interval.low:.2f}, {gain.interval.high:.2f}]"
+    return f"{gain:.2f}"

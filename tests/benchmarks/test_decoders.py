@@ -23,7 +23,7 @@ def test_measured_networks_are_not_measured_again(
     benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "llama.json").write_text(json.dumps({"engines": ENGINES}))
-    assert benchmark.main(["llama", "--results", str(tmp_path), "--toolchain", "absent"]) == 0
+    assert benchmark.main(["--networks", "llama", "--results", str(tmp_path), "--toolchain", "absent"]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| llama | tvm default | 500.0 | 256.0 | 1.0 |",
         "| llama | tvm schedule-cpu | 20.0 | 6400.0 | 25.0 |",
@@ -31,7 +31,7 @@ def test_measured_networks_are_not_measured_again(
 
 
 def test_a_network_without_a_file_is_measured(benchmark: Any, tmp_path: Path) -> None:
-    assert benchmark.main(["llama", "--results", str(tmp_path), "--toolchain", "absent"]) == 1
+    assert benchmark.main(["--networks", "llama", "--results", str(tmp_path), "--toolchain", "absent"]) == 1
     assert not (tmp_path / "llama.json").exists()
 
 

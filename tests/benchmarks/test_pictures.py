@@ -1,0 +1,29 @@
+"""Benchmarks that draw can draw what is committed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def test_the_composition_is_drawn(load_benchmark: Callable[[str], Any]) -> None:
+    networks = json.loads((RESULTS / "composition.json").read_text())["networks"]
+    svg = load_benchmark("composition").picture(networks)
+    assert svg.startswith("<svg") and "gpt2" in svg
+
+
+def test_throughput_by_depth_is_drawn(load_benchmark: Callable[[str], Any], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("sys.argv", ["depth.py", "--draw", str(tmp_path)])
+    load_benchmark("depth").main()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"depth-{name}.svg" for name in ("residual", "depthwise", "encoder")
+    }
+
+
+def test_orders_of_all_committed_measurements_are_tables(
+    load_benchmark: Callable[[str], Any], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("sys.argv", ["rankings.py"])
+    load_benchmark("rankings").main()
