@@ -88,6 +88,7 @@ def confirmed(
     candidate: Candidate = FAST,
     objective: str = "throughput",
     repetitions: int = 3,
+    keep_throughput: float = 0.0,
     left_s: Callable[[], float] = lambda: math.inf,
     is_recorded: Callable[[str], bool] = lambda _: False,
     **pairing: Any,
@@ -96,6 +97,7 @@ def confirmed(
         evaluator,
         replace(PAIRING, candidate=candidate, objective=objective, **pairing),
         repetitions=repetitions,
+        keep_throughput=keep_throughput,
         progress=lambda _: None,
         left_s=left_s,
         is_recorded=is_recorded,
@@ -362,6 +364,13 @@ def test_repetitions_go_on_while_the_gain_over_a_sequence_is_in_doubt() -> None:
     clear, doubtful, none = map(confirmation_of, (50.0, 98.0, 110.0))
     assert clear.repetitions == none.repetitions == 3 and clear.improves_on_sequence()
     assert doubtful.repetitions > 3
+
+
+def test_repetitions_end_when_a_quicker_compile_certainly_costs_too_much_throughput() -> None:
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 0.9}, compile_gains={"Fast": 2.0})
+    confirmation = confirmed(evaluator, objective="compile_time", keep_throughput=0.98)
+    assert confirmation.repetitions == 3
+    assert not confirmation.improves("compile_time", keep_throughput=0.98)
 
 
 class Audited(SimulatedEvaluator):
