@@ -1,9 +1,9 @@
 """Says how far the winners of searches are from what the machine can do, and which kernels hold the rest.
 
-``python benchmarks/rooflines.py RUN…`` profiles the winner of every run folder, as ``passsearch profile`` does. Each
-kernel has a time in which the machine could do its operations and read and write its bytes once. The sum of these times
-is the least that an inference of these kernels takes. ``benchmarks/results/relax/rooflines.json`` gets a row for each
-network; ``--table`` prints Markdown from it.
+``python benchmarks/rooflines.py NETWORK…`` profiles the pipelines that ``against_engines.py`` measured as tuned, as
+``passsearch profile`` does. Each kernel has a time in which the machine could do its operations and read and write its
+bytes once. The sum of these times is the least that an inference of these kernels takes.
+``benchmarks/results/relax/rooflines.json`` gets a row for each network; ``--table`` prints Markdown from it.
 """
 
 import argparse
@@ -15,27 +15,30 @@ from typing import Any
 
 import passsearch
 
-RESULTS = Path(__file__).parent / "results" / "relax" / "rooflines.json"
+FOLDER = Path(__file__).parent / "results"
+RESULTS = FOLDER / "relax" / "rooflines.json"
 KERNELS = 3
 """How many kernels of each network the table names."""
 
 
 def main() -> None:
-    """Measure runs one by one and write the JSON after each, or print the table."""
+    """Measure networks one by one and write the JSON after each, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="*", type=Path, help="run folders, named like their networks")
+    parser.add_argument("networks", nargs="*", help="networks that against_engines.py has measured")
+    parser.add_argument("--engines", type=Path, default=FOLDER / "engines" / "xeon", help="its JSON (%(default)s)")
     parser.add_argument("--table", action="store_true", help="print the Markdown of the JSON file")
     arguments = parser.parse_args()
     rows = json.loads(RESULTS.read_text())["networks"] if RESULTS.exists() else {}
-    for run in [] if arguments.table else arguments.runs:
-        rows[run.name] = measure(run)
+    for network in [] if arguments.table else arguments.networks:
+        engines = json.loads((arguments.engines / f"{network}.json").read_text())["engines"]
+        rows[network] = measure(network, engines["tvm tuned"]["pipeline"])
         RESULTS.write_text(json.dumps({"networks": rows}, indent=1) + "\n")
     print(table(rows))
 
 
-def measure(run: Path) -> dict[str, Any]:
-    """Return the seconds of an inference of a run's winner, and its kernels with the share of the roofline."""
-    document = passsearch.profile(run, ["best"])
+def measure(network: str, text: str) -> dict[str, Any]:
+    """Return the seconds of an inference by a pipeline, and its kernels with their shares of the roofline."""
+    document = passsearch.profile(f"zoo:{network}", [text], toolchain="relax")
     (pipeline,) = document["pipelines"]
     keys = ("kernel", "calls", "seconds", "flops", "bytes", "bound", "roof_share")
     kernels = [{key: kernel[key] for key in keys} for kernel in pipeline["kernels"]]
