@@ -1,7 +1,7 @@
 # Needs: Python 3.10 to 3.13, a C compiler, make. Everything else is fetched into .venv and the user's data folder.
 VENV := .venv
 BIN := $(VENV)/bin
-# relay, or relax: today's TVM
+# relay, or relax: TVM 0.27
 DIALECT ?= relay
 RUN := runs/demo-$(DIALECT)
 DEPLOY := $(RUN)-deploy

@@ -27,6 +27,7 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from colours import COLOURS
 from provenance import read_rows, write_row
 from scipy import stats
 
@@ -52,7 +53,6 @@ BUILD = BuildOptions(opt_level=0)
 PROCESSES = 5
 """Number of processes that time the pipelines of a network."""
 
-COLOURS = ("#1f9d6c", "#c8663d", "#3f86c6", "#a06cd5", "#b08d2e", "#8391a5")
 LINE = "#bdbdbd"
 """Colour of the line of right predictions, which no network has."""
 

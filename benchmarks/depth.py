@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from colours import COLOURS
 
 import passsearch
 from passsearch.engines.batch_scaling import mean_with_interval
@@ -31,7 +32,6 @@ ENGINES = {
 """TVM's pipeline for each block; its default takes seconds an inference."""
 TVM = "TVM, catalog"
 OTHERS = ("onnxruntime", "openvino", "torch", "inductor")
-COLOURS = ("#1f9d6c", "#c8663d", "#3f86c6", "#a06cd5", "#b08d2e")
 KEPT = ("engine", "process_fastest_s", "latency_s", "compile_s", "open_s", "memory_bytes", "deviation", "failure")
 
 

@@ -61,13 +61,12 @@ def table(rows: Mapping[str, Any]) -> str:
 
 
 def _lost_s(kernel: Mapping[str, Any]) -> float:
-    """Return by how much a kernel is slower than the roofline; 0 for one that reads from caches."""
-    return float(kernel["seconds"] * max(0.0, 1 - (kernel["roof_share"] or 0)))
+    """Return by how much a kernel is slower than the roofline; 0 for one that reads from caches or is unknown."""
+    return float(kernel["seconds"] * max(0.0, 1 - (1.0 if kernel["roof_share"] is None else kernel["roof_share"])))
 
 
 def _kernel_text(kernel: Mapping[str, Any]) -> str:
-    share = "unknown" if kernel["roof_share"] is None else f"{kernel['roof_share']:.0%} of {kernel['bound']}"
-    return f"`{kernel['kernel']}` {kernel['seconds'] * 1e3:.2f} ms, {share}"
+    return f"`{kernel['kernel']}` {kernel['seconds'] * 1e3:.2f} ms, {kernel['roof_share']:.0%} of {kernel['bound']}"
 
 
 if __name__ == "__main__":

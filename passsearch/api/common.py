@@ -15,6 +15,7 @@ from passsearch.core import (
     InputTypes,
     Objective,
     check_arguments,
+    expand_home,
     read_calls,
     read_inputs,
     require_trust,
@@ -80,7 +81,7 @@ def worker_limits(deadline: float, memory: float | None, *, timeout: float | Non
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
     """Return catalog files as paths."""
-    return [Path(path).expanduser() for path in catalogs]
+    return [*map(expand_home, catalogs)]
 
 
 @contextmanager
@@ -185,8 +186,9 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
         UserError: The text is none of these, the file's code is not trusted, or an argument of a pass is wrong.
     """
     if text.endswith(".json"):
-        file = read_pipeline(Path(text))
-        candidate = Candidate(file.pipeline, file.build, _file_name(Path(text), session))
+        path = expand_home(text)
+        file = read_pipeline(path)
+        candidate = Candidate(file.pipeline, file.build, _file_name(path, session))
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
     elif run := _named_run(text, session):
         candidate = _winner(run, session)
@@ -220,8 +222,9 @@ def _named_run(text: str, session: Session) -> Path | None:
 
 def run_folder(path: str | Path) -> Path | None:
     """Return the run folder of this path; ``None`` if there is none."""
+    folder = expand_home(path)
     try:
-        return Path(path) if path and (Path(path) / RESULT).is_file() else None
+        return folder if str(path) and (folder / RESULT).is_file() else None
     except OSError:  # a pipeline that is longer than a file name may be
         return None
 

@@ -11,7 +11,7 @@ from typing import Any
 from passsearch.api.common import catalog_paths
 from passsearch.api.compiled_function import own_version
 from passsearch.catalog import check_factories, load
-from passsearch.core import Pipeline, check_arguments
+from passsearch.core import Pipeline, check_arguments, expand_home
 from passsearch.dialects.contract import CompileError
 from passsearch.errors import UserError
 from passsearch.export import PIPELINE, Deployment, read_pipeline
@@ -89,7 +89,7 @@ def load_pipeline(path: str | Path, *, catalogs: Sequence[str | Path] = (), trus
     Raises:
         UserError: The file cannot be read, or it names passes that are in no catalog.
     """
-    path = Path(path)
+    path = expand_home(path)
     deployment = read_pipeline(path)
     files = catalog_paths(catalogs)
     catalog = load(deployment.dialect.name, *files)

@@ -31,6 +31,7 @@ from passsearch.core import (
     InputTypes,
     Objective,
     check_arguments,
+    expand_home,
     parse_objectives,
     printable,
     require_trust,
@@ -89,7 +90,8 @@ class TuneResult:
             catalogs: YAML files with the user's own passes, for ``export`` and ``compiled``.
             trust: True to let these two use passes that only the run folder names.
         """
-        return cls(read_result(Path(run)), Path(run), catalogs=catalogs, trust=trust)
+        folder = expand_home(run)
+        return cls(read_result(folder), folder, catalogs=catalogs, trust=trust)
 
     @property
     def best(self) -> Best:
@@ -123,7 +125,7 @@ class TuneResult:
             to: The folder to write.
             minimal: True to leave out the passes that the ablation of the run found worth nothing.
         """
-        return export_run(self.document, self.run, to=Path(to), minimal=minimal, **self._allowed)
+        return export_run(self.document, self.run, to=expand_home(to), minimal=minimal, **self._allowed)
 
     def ablate(
         self,

@@ -141,7 +141,7 @@ def _sections(origin: str, document: Json) -> dict[str, Json]:
 def _entry(fields: Fields) -> CatalogEntry:
     fields.allow_only(_ENTRY_FIELDS)
     entry = CatalogEntry(
-        name=fields.matching("name", PASS_NAME, allowed="letters, digits, `_` and `.`"),
+        name=fields.matching("name", PASS_NAME, allowed="letters, digits, `_` and `.`, a letter or `_` first"),
         summary=fields.text("summary"),
         factory=fields.matching("factory", FACTORY, allowed="`module:function`"),
         opt_level=fields.integer("opt_level", low=0, high=5),

@@ -108,8 +108,8 @@ def explore(
         }
         if unused := [name for name, value in others.items() if value is not None]:
             raise UserError(f"`--check` explores nothing, so `{unused[0]}` has no effect; leave it out.")
-        given = {name: value for name, value in (("sample", sample), ("seed", seed)) if value is not None}
-        return _check_certificate(check, model, network={**network, **given}, as_json=as_json)
+        network |= {name: value for name, value in (("sample", sample), ("seed", seed)) if value is not None}
+        return _check_certificate(check, model, network=network, as_json=as_json)
     if sample is not None or seed is not None:
         raise UserError("`--sample` and `--seed` choose edges for `--check`; give that certificate, or leave them out.")
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.

@@ -6,7 +6,7 @@ from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
 from passsearch.core.child_environment import child_environment
 from passsearch.core.durable import PARTIAL, replace_durably
-from passsearch.core.file_name import safe_file_name
+from passsearch.core.file_name import expand_home, safe_file_name
 from passsearch.core.folder_size import folder_bytes
 from passsearch.core.inputs import (
     DeclaredInput,
@@ -103,6 +103,7 @@ __all__ = [
     "bind_inputs",
     "check_arguments",
     "child_environment",
+    "expand_home",
     "folder_bytes",
     "format_input",
     "interruptible",

@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
+from passsearch.core.file_name import expand_home
 from passsearch.core.suggestion import suggest_name
 from passsearch.errors import UserError
 
@@ -109,8 +109,7 @@ class FilePath:
     def accept(self, name: str, value: object) -> object:
         """Return the path with the home folder in place of ``~``."""
         Kind((str, Path), self.text, self.example).accept(name, value)
-        # Unlike Path's method, this one leaves the home folder of a user who does not exist as it is.
-        return Path(os.path.expanduser(str(value)))  # noqa: PTH111
+        return expand_home(str(value))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from pathlib import Path
 
 LONGEST = 60
 """Most characters of a text that its file name repeats."""
@@ -20,3 +21,11 @@ def safe_file_name(text: str) -> str:
     # A name in a JSON file may have half a character (a surrogate), which is no UTF-8.
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{readable or 'unnamed'}-{digest[:8]}"
+
+
+def expand_home(path: str | Path) -> Path:
+    """Return a path with the home folder in place of ``~``; that of a user who does not exist stays as it is."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)

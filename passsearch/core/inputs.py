@@ -82,7 +82,7 @@ def read_inputs(inputs: InputTypes | None) -> dict[str, TensorType]:
     types: dict[str, TensorType] = {}
     for name, type_ in map(parse_input, texts):
         if name in types:
-            raise UserError(f"Input `{name}` is given twice; give it once, or several sizes with --sizes.")
+            raise UserError(f"Input `{name}` is given twice; give it once, or several sizes with --sizes (sizes=).")
         types[name] = type_
     return types
 

@@ -12,12 +12,12 @@ LEAST_OPSET = 13
 """Softmax and the axes of Squeeze, Unsqueeze and Split have had their present meaning since."""
 
 
-def checked_nodes(model: onnx.ModelProto, known: Container[str]) -> list[tuple[onnx.NodeProto, Attributes]]:
+def checked_nodes(model: onnx.ModelProto, operator_types: Container[str]) -> list[tuple[onnx.NodeProto, Attributes]]:
     """Return the operators of a graph in order, each with its attributes.
 
     Args:
         model: The graph.
-        known: Types of operators for which there are rules.
+        operator_types: Those for which there are rules.
 
     Raises:
         NotImplementedError: There is no rule for an operator or for the operator set, or an attribute that no rule
@@ -28,7 +28,7 @@ def checked_nodes(model: onnx.ModelProto, known: Container[str]) -> list[tuple[o
         raise NotImplementedError(f"operator set {opset}; the rules are those of {LEAST_OPSET} and later")
     nodes: list[tuple[onnx.NodeProto, Attributes]] = []
     for node in model.graph.node:
-        if node.op_type not in known:
+        if node.op_type not in operator_types:
             raise NotImplementedError(f"no rule for the ONNX operator {node.op_type}")
         attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
         _check_attributes(node.op_type, attributes)

@@ -59,7 +59,7 @@ def _declared_inputs(model: Any, request: ModelRequest) -> list[DeclaredInput]:
         return [
             DeclaredInput(tensor.name, tuple(tensor.shape), tf.as_dtype(tensor.dtype).name) for tensor in model.inputs
         ]
-    inputs = request.stated_inputs(f"`{request.source}`")
+    inputs = request.complete_inputs(f"`{request.source}`")
     return [DeclaredInput(name, kind.shape, kind.dtype) for name, kind in inputs.items()]
 
 

@@ -50,9 +50,8 @@ def resolve_onnx(
     Raises:
         UserError: The network is in another format, is over 2 GiB and leaves sizes open, or ``resolve`` refuses it.
     """
-    front_end, _, _ = find_front_end(model).partition(":")
-    if front_end != "onnx_file":
-        raise UserError(f"Engines read ONNX, and `{source_name(model)}` is something else; export the network as ONNX.")
+    if not find_front_end(model).startswith("onnx_file:"):
+        raise UserError(f"Engines read ONNX, and `{source_name(model)}` is no ONNX file; export the network as ONNX.")
     from passsearch.frontends import onnx_file
 
     file = resolve(model, inputs=inputs, batch=batch, folder=folder, trust=trust)

@@ -43,25 +43,21 @@ class ModelRequest:
         """
         return resolve_inputs(tuple(declarations), types=self.inputs, batch=self.batch)
 
-    def stated_inputs(self, kind: str) -> Mapping[str, TensorType]:
+    def complete_inputs(self, subject: str) -> Mapping[str, TensorType]:
         """Return the inputs that the user states, for a network that declares none.
 
         Args:
-            kind: The network in a message.
+            subject: The network in a message.
 
         Raises:
             UserError: The user states none, or one without its dtype.
         """
         if not self.inputs:
-            raise UserError(
-                f"{kind} does not declare its inputs; give each in order, "
-                "for example: --input image:float32[1,3,224,224]"
-            )
-        for name, type_ in self.inputs.items():
-            if not type_.dtype:
-                raise UserError(
-                    f"{kind} does not declare the dtype of `{name}`; give it with --input {name}:float32[…]."
-                )
+            example = "--input image:float32[1,3,224,224]"
+            raise UserError(f"{subject} does not declare its inputs; give each in order, for example: {example}")
+        for name, kind in self.inputs.items():
+            if not kind.dtype:
+                raise UserError(f"{subject} does not declare the dtype of `{name}`; add --input {name}:float32[…].")
         return self.inputs
 
 

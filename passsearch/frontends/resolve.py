@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Calls, TensorType, require_trust
+from passsearch.core import Calls, TensorType, expand_home, require_trust
 from passsearch.errors import UserError
 from passsearch.frontends.foreign_code import SAVED_MODEL, find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
@@ -147,8 +147,7 @@ def find_front_end(model: object) -> str:
 
 
 def _path(model: str | Path) -> Path:
-    # Unlike Path's, this method leaves the home folder of a user who does not exist as it is.
-    path = Path(os.path.expanduser(model)).absolute()  # noqa: PTH111
+    path = expand_home(model).absolute()
     # A file dialogue can only select the file inside a SavedModel. The folder is what is checked and loaded.
     return path.parent if path.name == SAVED_MODEL else path
 

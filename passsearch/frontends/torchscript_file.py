@@ -19,7 +19,7 @@ def from_path(path: Path, request: ModelRequest) -> ModelFile:
     """
     if not _holds_code(path):
         raise UserError(f"`{request.source}` is not TorchScript; save torch.jit.trace(module, inputs), or export ONNX.")
-    return with_inputs(path, request, name=path.stem, inputs=request.stated_inputs("TorchScript"))
+    return with_inputs(path, request, name=path.stem, inputs=request.complete_inputs("TorchScript"))
 
 
 def with_inputs(

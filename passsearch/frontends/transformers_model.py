@@ -195,9 +195,9 @@ def _declared_inputs(model: Any, user_inputs: Mapping[str, TensorType]) -> list[
         if name in arguments and len(user_inputs[name].shape) != len(shapes.get(name) or ()):
             shapes[name] = None
     default = {"pixel_values": str(model.dtype).removeprefix("torch."), "input_ids": "int64"}.get(main, "float32")
-    stated = {name: kind.dtype for name, kind in user_inputs.items() if kind.dtype}
-    dtype = stated.get(main, default)
-    return [DeclaredInput(name, shape, stated.get(name, dtype)) for name, shape in shapes.items()]
+    dtypes = {name: kind.dtype for name, kind in user_inputs.items() if kind.dtype}
+    dtype = dtypes.get(main, default)
+    return [DeclaredInput(name, shape, dtypes.get(name, dtype)) for name, shape in shapes.items()]
 
 
 def _configured_shapes(model: Any, arguments: Collection[str]) -> dict[str, tuple[Dimension, ...] | None]:

@@ -174,13 +174,13 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _kernel_cells(row: Mapping[str, Any], whole_s: float) -> list[str]:
     seconds, calls = row["seconds"], row["weighted_calls"]
-    speeds = [MISSING if row[key] is None else format_number(calls * row[key] / seconds / 1e9) for key in _COSTS]
+    rates = [None if row[key] is None or not seconds else calls * row[key] / seconds / 1e9 for key in _COSTS]
     return [
         row["kernel"],
         str(row["calls"]),
         _milli(seconds),
         format_percent(seconds / whole_s),
-        *speeds,
+        *(MISSING if rate is None else format_number(rate) for rate in rates),
         format_percent(row["roof_share"]),
         _bound(row),
         MISSING if row["code_bytes"] is None else format_number(row["code_bytes"] / 1e3),

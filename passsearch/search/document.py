@@ -57,7 +57,7 @@ def result_document(
             "source": _source(best, outcome, baseline_names=names),
         },
         "sequence": None if sequence is None else _sequence(sequence, best, session, confirmation=confirmation),
-        "verdict": _verdict(scoring, best, confirmation=confirmation, has_failures=bool(tally.failures)),
+        "verdict": _verdict(scoring, best, confirmation=confirmation, interrupted=interrupted),
         **({"cases": _cases(network, confirmation)} if network.cases else {}),
         "ratios": _ratios(scoring, best, confirmation=confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
@@ -231,13 +231,13 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
 
 
 def _verdict(
-    scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, has_failures: bool
+    scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool
 ) -> Document:
     objective, keep = scoring.objective.name, scoring.options.least_throughput
     objectives = [each.name for each in scoring.options.objectives]
     unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
-        reason = confirmation.reason if confirmation else _no_confirmation(scoring, best, has_failures=has_failures)
+        reason = confirmation.reason if confirmation else _no_confirmation(scoring, best, interrupted=interrupted)
         failure = confirmation.to_json() if confirmation else None
         ending = {"improved": False, "noise_floor": None, "reason": reason, "failure": failure}
         return {"objective": objective, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
@@ -263,15 +263,14 @@ def _verdict(
     }
 
 
-def _no_confirmation(scoring: Scoring, best: Scored, *, has_failures: bool) -> str:
+def _no_confirmation(scoring: Scoring, best: Scored, *, interrupted: bool) -> str:
     """Return why no fresh compile was made."""
     if scoring.options.repetitions < 1:
         return "no fresh compile was made (--confirm 0)"
-    if best is not scoring.baseline:
+    if interrupted or best is not scoring.baseline:
         return "no fresh compile was made"
-    kept = f" with {scoring.options.least_throughput:g} of the baseline's throughput" if scoring.is_constrained else ""
-    failures = "; `failures` says why others have none" if has_failures else ""
-    return f"no candidate was measured{kept}{failures}"
+    least = scoring.options.least_throughput
+    return f"no candidate{f' with {least:g} of its throughput' if least else ''} is left beside the baseline"
 
 
 def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: float) -> str:

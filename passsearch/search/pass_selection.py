@@ -188,7 +188,7 @@ def starting_sequences(
     compiler = dialect(catalog.dialect)
     sequences = [
         replace(
-            _as_tried(sequence, compiler),
+            _with_search_build(sequence, compiler),
             pipeline=insert_prerequisites(sequence.pipeline, catalog, features=features),
         )
         for sequence in catalog.sequences.values()
@@ -205,7 +205,8 @@ def starting_sequences(
     return tuple(sorted(allowed, key=order))
 
 
-def _as_tried(sequence: NamedSequence, compiler: Dialect) -> Candidate:
+def _with_search_build(sequence: NamedSequence, compiler: Dialect) -> Candidate:
+    """Return a sequence with the options by which a search builds its level."""
     return replace(sequence.candidate(), build=build_at(sequence.build.opt_level, compiler.builds))
 
 
@@ -229,8 +230,8 @@ def named_candidate(session: Session, name: str) -> Candidate:
             return baseline
     if name in session.catalog.sequences:
         sequence = session.catalog.sequence(name)
-        # Built as a search builds it. The paper's sequences, which no search tries, are built as the paper does.
-        return _as_tried(sequence, session.dialect) if sequence.starts_search else sequence.candidate()
+        # Sequences that no search tries keep their own build, as the paper's do.
+        return _with_search_build(sequence, session.dialect) if sequence.starts_search else sequence.candidate()
     names = ", ".join([*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences])
     # A single unknown word is more likely a mistyped name than a pass, so the message lists names.
     if "," not in name and "{" not in name and name not in session.catalog.entries:

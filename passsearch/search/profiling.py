@@ -146,15 +146,11 @@ def _kernel_row(
     if cost is None:
         return {**row, "flops": None, "bytes": None, "code_bytes": None, "bound": None, "roof_share": None}
     row |= {"flops": cost.flops, "bytes": cost.bytes, "code_bytes": cost.code_bytes}
-    if peaks is None:
+    if peaks is None or not total_s:  # the observer takes longer than a very short kernel
         return {**row, "bound": None, "roof_share": None}
     is_arithmetic = cost.flops / peaks.flops > cost.bytes / peaks.bytes_per_s
     least_s = weighted_calls * peaks.least_s(cost.flops, cost.bytes)
-    return {
-        **row,
-        "bound": "arithmetic" if is_arithmetic else "memory",
-        "roof_share": least_s / total_s if total_s else None,
-    }
+    return {**row, "bound": "arithmetic" if is_arithmetic else "memory", "roof_share": least_s / total_s}
 
 
 def _block_rows(calls: Sequence[tuple[str, float]], parts: Sequence[str]) -> list[Document]:

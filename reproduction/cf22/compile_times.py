@@ -167,7 +167,7 @@ def floors(documents: Mapping[str, Any]) -> Table:
     for name, document in documents.items():
         if "compile_time" not in document:
             continue
-        lowering = dialect(document["compile_time"]["toolchain"]["dialect"]).lowering.to_json()
+        lowering = dialect(document["compile_time"]["toolchain"]["dialect"]).builds[0].to_json()
         if document["compile_time"]["best"]["build"] == lowering:
             baseline, best = (document["compile_time"][key] for key in ("baseline", "best"))
             floor_s = best["compile_s"] - best["apply_s"]

@@ -97,7 +97,7 @@ def stand_in(evaluator: WorkerEvaluator, candidate: Candidate) -> Candidate:
     """Return the candidate whose kernels are those of the candidate's build, with the build's passes written out."""
     session, level = evaluator.session, candidate.build.opt_level
     passes = session.catalog.sequence(f"O{level}-passes").pipeline.passes if level else SIMPLIFICATION.passes
-    return Candidate(Pipeline((*candidate.pipeline.passes, *passes)), session.dialect.lowering)
+    return Candidate(Pipeline((*candidate.pipeline.passes, *passes)), session.dialect.builds[0])
 
 
 def same_binary(evaluator: WorkerEvaluator, candidate: Candidate) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
@@ -22,8 +24,9 @@ def test_throughput_by_depth_is_drawn(load_benchmark: Callable[[str], Any], tmp_
     }
 
 
-def test_orders_of_all_committed_measurements_are_tables(
-    load_benchmark: Callable[[str], Any], monkeypatch: Any
+def test_rankings_read_every_committed_file(
+    load_benchmark: Callable[[str], Any], monkeypatch: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["rankings.py"])
     load_benchmark("rankings").main()
+    assert "| networks | 21 |" in capsys.readouterr().out

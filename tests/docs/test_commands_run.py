@@ -17,7 +17,7 @@ NEGATIVE = ("audit", "compare", "explore")
 """Commands that may answer no, with the exit status 1: a network this small is measured in microseconds."""
 
 FORMS = ("runs/bert",)
-"""Names in commands that only show their form, because the tutorial has no such file."""
+"""Parts of commands that only show their form, because the tutorial has no such file."""
 
 
 def fenced(language: str, *, text: str = TUTORIAL) -> list[str]:

@@ -173,10 +173,10 @@ def test_folders_and_missing_paths_are_refused(tmp_path):
 def test_a_network_that_declares_no_inputs_takes_complete_ones_only(tmp_path):
     request = ModelRequest("net.pt", {}, None, tmp_path)
     with pytest.raises(UserError, match="TorchScript does not declare its inputs; give each in order"):
-        request.stated_inputs("TorchScript")
+        request.complete_inputs("TorchScript")
     sized = replace(request, inputs={"x": TensorType((1, 8), "")})
-    with pytest.raises(UserError, match="does not declare the dtype of `x`; give it with --input x:float32"):
-        sized.stated_inputs("TorchScript")
+    with pytest.raises(UserError, match="does not declare the dtype of `x`; add --input x:float32"):
+        sized.complete_inputs("TorchScript")
 
 
 @pytest.mark.parametrize(

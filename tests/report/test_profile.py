@@ -116,3 +116,10 @@ def test_a_notebook_shows_a_profile_of_a_compiler_that_hides_the_costs_of_kernel
     assert profile_html(hidden).count("<svg") == 1
     with pytest.raises(UserError, match="does not show what its kernels have to do"):
         profile_chart(hidden, "roofline")
+
+
+def test_a_kernel_that_is_too_short_to_be_timed_has_no_speed() -> None:
+    pipeline = DOCUMENT["pipelines"][0]
+    short = {**pipeline["kernels"][0], "seconds": 0.0, "bound": None, "roof_share": None}
+    document = {**DOCUMENT, "pipelines": [{**pipeline, "kernels": [short]}]}
+    assert short["kernel"] in profile_text(document, width=132)

@@ -11,6 +11,7 @@ from passsearch.measure import Ratio
 from passsearch.search import RunOptions, Scored, Scoring
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.composition import COMPOSED
+from passsearch.search.document import _verdict
 
 BUILD = BuildOptions(opt_level=0)
 
@@ -38,6 +39,22 @@ def test_only_sequences_of_the_catalog_count() -> None:
 def test_a_later_measurement_replaces_an_earlier_one() -> None:
     found = best([*CANDIDATES, replace(SLOW, ratio=Ratio(1.25, Interval(1.2, 1.3)))])
     assert found is not None and found.scored.candidate.name == "AS-0" and found.measured == 2
+
+
+@pytest.mark.parametrize(
+    ("objective", "winner", "interrupted", "reason"),
+    [
+        ("throughput", BASELINE, False, "no candidate is left beside the baseline"),
+        ("compile_time", BASELINE, False, "no candidate with 0.98 of its throughput is left beside the baseline"),
+        ("throughput", BASELINE, True, "no fresh compile was made"),
+        ("throughput", FAST, False, "no fresh compile was made"),
+    ],
+)
+def test_a_verdict_without_a_fresh_compile_says_why(
+    objective: str, winner: Scored, interrupted: bool, reason: str
+) -> None:
+    scoring = Scoring(RunOptions((Objective.parse(objective),), 40, repetitions=3), BASELINE)
+    assert _verdict(scoring, winner, confirmation=None, interrupted=interrupted)["reason"] == reason
 
 
 @pytest.mark.parametrize("objective", ["compile_time", "energy"])
