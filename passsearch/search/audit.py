@@ -182,6 +182,8 @@ def _confirm_again(
         repetitions=repetitions,
         progress=progress,
         keep_throughput=claim.get("keep_throughput", 0.0),
+        # Where the run claims no gain over the sequence, there is none to be seen again.
+        is_about_sequence=bool((document.get("sequence") or {}).get("improved")),
     )
 
 

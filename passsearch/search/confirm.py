@@ -76,6 +76,7 @@ def confirm(
     repetitions: int,
     progress: Callable[[str], None],
     keep_throughput: float = 0.0,
+    is_about_sequence: bool = True,
     left_s: Callable[[], float] = lambda: math.inf,
     is_recorded: Callable[[str], bool] = lambda key: False,
 ) -> Confirmation | Failure:
@@ -90,6 +91,7 @@ def confirm(
         repetitions: Fewest repetitions if the time suffices; at least 2, or there is no interval.
         progress: Callback; gets the current repetition in words.
         keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
+        is_about_sequence: False if the gain over the sequence may stay in doubt.
         left_s: Returns the seconds until the run's time limit. Two repetitions are made in any case.
         is_recorded: Returns whether the repetition with this ``Pairing.timing_key`` is in the log and takes no time.
     """
@@ -117,7 +119,12 @@ def confirm(
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = summarize(pairing, results, level=level)
         least_floor = evaluator.plans.least_floor
-        decided = confirmation.is_decided(objective, keep_throughput=keep_throughput, least_floor=least_floor)
+        decided = confirmation.is_decided(
+            objective,
+            keep_throughput=keep_throughput,
+            least_floor=least_floor,
+            is_about_sequence=is_about_sequence,
+        )
         if decided and len(results) >= repetitions:
             break
         is_free = is_recorded(pairing.timing_key(len(results)))

@@ -178,15 +178,18 @@ class Confirmation:
             return False
         return timed.gain.value > 1 + MIN_GAIN and not self.improves_on_sequence()
 
-    def is_decided(self, objective: str, *, keep_throughput: float, least_floor: float) -> bool:
+    def is_decided(
+        self, objective: str, *, keep_throughput: float, least_floor: float, is_about_sequence: bool = True
+    ) -> bool:
         """Return whether further repetitions are of no use: they would change neither the verdict nor its meaning.
 
         Args:
             objective: Name of the objective.
             keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
             least_floor: Noise floor below which "no better" says that no gain worth having was overlooked.
+            is_about_sequence: False if the gain over the sequence may stay in doubt.
         """
-        if self._may_improve_on_sequence():
+        if is_about_sequence and self._may_improve_on_sequence():
             return False
         ratio = self.ratio(objective)
         if ratio is None or self.improves(objective, keep_throughput=keep_throughput):

@@ -89,6 +89,7 @@ def confirmed(
     objective: str = "throughput",
     repetitions: int = 3,
     keep_throughput: float = 0.0,
+    is_about_sequence: bool = True,
     left_s: Callable[[], float] = lambda: math.inf,
     is_recorded: Callable[[str], bool] = lambda _: False,
     **pairing: Any,
@@ -98,6 +99,7 @@ def confirmed(
         replace(PAIRING, candidate=candidate, objective=objective, **pairing),
         repetitions=repetitions,
         keep_throughput=keep_throughput,
+        is_about_sequence=is_about_sequence,
         progress=lambda _: None,
         left_s=left_s,
         is_recorded=is_recorded,
@@ -356,14 +358,16 @@ def test_a_gain_over_a_sequence_that_is_slower_than_the_baseline_is_none() -> No
 
 
 def test_repetitions_go_on_while_the_gain_over_a_sequence_is_in_doubt() -> None:
-    def confirmation_of(sequence: float) -> Confirmation:
+    def confirmation_of(sequence: float, *, is_about_sequence: bool = True) -> Confirmation:
         noise = Noise(process=0.02)
         evaluator = SimulatedEvaluator(Machine(noise, 3), {str(FAST.pipeline): 100.0, "Sequence": sequence})
-        return confirmed(evaluator, sequence=built("Sequence"), twin=built("Fast"), slow_processes=2)
+        pairing: Any = {"sequence": built("Sequence"), "twin": built("Fast"), "slow_processes": 2}
+        return confirmed(evaluator, is_about_sequence=is_about_sequence, **pairing)
 
     clear, doubtful, none = map(confirmation_of, (50.0, 98.0, 110.0))
     assert clear.repetitions == none.repetitions == 3 and clear.improves_on_sequence()
     assert doubtful.repetitions > 3
+    assert confirmation_of(98.0, is_about_sequence=False).repetitions == 3
 
 
 def test_repetitions_end_when_a_quicker_compile_certainly_costs_too_much_throughput() -> None:
