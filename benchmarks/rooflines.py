@@ -9,6 +9,7 @@ bytes once. The sum of these times is the least that an inference of these kerne
 import argparse
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,38 @@ FOLDER = Path(__file__).parent / "results"
 RESULTS = FOLDER / "relax" / "rooflines.json"
 KERNELS = 3
 """How many kernels of each network the table names."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel beside the roofline.
+
+    Attributes:
+        name: Its name in the module.
+        seconds: Time of all its calls in an inference.
+        share: Least time by the roofline as a share of that; above 1 if it reads from caches.
+        bound: ``arithmetic`` or ``memory``.
+    """
+
+    name: str
+    seconds: float
+    share: float
+    bound: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], peaks: Mapping[str, float]) -> "Kernel":
+        """Return the kernel of a row of a profile."""
+        times = {"arithmetic": row["flops"] / peaks["flops"], "memory": row["bytes"] / peaks["bytes_per_s"]}
+        bound = max(times, key=times.__getitem__)
+        return cls(row["kernel"], row["seconds"], row["calls"] * times[bound] / row["seconds"], bound)
+
+    @property
+    def lacking_s(self) -> float:
+        """Seconds by which it is slower than the roofline."""
+        return self.seconds * max(0.0, 1 - self.share)
+
+    def __str__(self) -> str:
+        return f"`{self.name}` {self.seconds * 1e3:.2f} ms, {self.share:.0%} of {self.bound}"
 
 
 def main() -> None:
@@ -40,7 +73,7 @@ def measure(network: str, text: str) -> dict[str, Any]:
     """Return the seconds of an inference by a pipeline, and its kernels with their shares of the roofline."""
     document = passsearch.profile(f"zoo:{network}", [text], toolchain="relax")
     (pipeline,) = document["pipelines"]
-    keys = ("kernel", "calls", "seconds", "flops", "bytes", "bound", "roof_share")
+    keys = ("kernel", "calls", "seconds", "flops", "bytes")
     kernels = [{key: kernel[key] for key in keys} for kernel in pipeline["kernels"]]
     machine = {key: document[key] for key in ("target", "toolchain", "device", "threads", "peaks")}
     times = {key: pipeline[key] for key in ("whole_s", "kernels_s")}
@@ -48,25 +81,20 @@ def measure(network: str, text: str) -> dict[str, Any]:
 
 
 def table(rows: Mapping[str, Any]) -> str:
-    """Return a row for each network: its time, the least there is by the roofline, and what holds the rest."""
-    heads = f"| network | inference, ms | least, ms | least / inference | the {KERNELS} kernels farthest from it |"
-    lines = [heads, "| --- | ---: | ---: | ---: | --- |"]
+    """Return a row for each network: its time, the least there is by the roofline, and what holds the rest.
+
+    The peaks are the best that any of the profiles measured: a disturbance can only lower them.
+    """
+    peaks = {name: max(row["peaks"][name] for row in rows.values()) for name in ("flops", "bytes_per_s")}
+    heads = f"| network | inference, ms | least, ms | least / inference | the {KERNELS} kernels that lack most |"
+    text = f"{peaks['flops'] / 1e9:.0f} GFLOP/s, {peaks['bytes_per_s'] / 1e9:.1f} GB/s"
+    lines = [text, "", heads, "| --- | ---: | ---: | ---: | --- |"]
     for name, row in rows.items():
-        lost = {kernel["kernel"]: _lost_s(kernel) for kernel in row["kernels"]}
-        least_s = row["kernels_s"] - sum(lost.values())
-        worst = sorted(row["kernels"], key=lambda kernel: -lost[kernel["kernel"]])[:KERNELS]
+        kernels = sorted((Kernel.of(each, peaks) for each in row["kernels"]), key=lambda each: -each.lacking_s)
+        least_s = row["kernels_s"] - sum(kernel.lacking_s for kernel in kernels)
         cells = [f"{row['whole_s'] * 1e3:.2f}", f"{least_s * 1e3:.2f}", f"{least_s / row['whole_s']:.0%}"]
-        lines.append(f"| {name} | {' | '.join(cells)} | {'; '.join(map(_kernel_text, worst))} |")
+        lines.append(f"| {name} | {' | '.join(cells)} | {'; '.join(map(str, kernels[:KERNELS]))} |")
     return "\n".join(lines)
-
-
-def _lost_s(kernel: Mapping[str, Any]) -> float:
-    """Return by how much a kernel is slower than the roofline; 0 for one that reads from caches or is unknown."""
-    return float(kernel["seconds"] * max(0.0, 1 - (1.0 if kernel["roof_share"] is None else kernel["roof_share"])))
-
-
-def _kernel_text(kernel: Mapping[str, Any]) -> str:
-    return f"`{kernel['kernel']}` {kernel['seconds'] * 1e3:.2f} ms, {kernel['roof_share']:.0%} of {kernel['bound']}"
 
 
 if __name__ == "__main__":

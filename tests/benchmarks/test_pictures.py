@@ -24,6 +24,13 @@ def test_throughput_by_depth_is_drawn(load_benchmark: Callable[[str], Any], tmp_
     }
 
 
+def test_no_network_is_faster_than_the_roofline(load_benchmark: Callable[[str], Any]) -> None:
+    rows = json.loads((RESULTS / "relax" / "rooflines.json").read_text())["networks"]
+    shares = [int(line.split("|")[4].strip(" %")) for line in load_benchmark("rooflines").table(rows).splitlines()[4:]]
+    assert len(shares) == len(rows) == 7
+    assert all(50 < share <= 100 for share in shares)
+
+
 def test_rankings_read_every_committed_file(
     load_benchmark: Callable[[str], Any], monkeypatch: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
