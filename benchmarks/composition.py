@@ -270,10 +270,9 @@ def picture(networks: Mapping[str, Mapping[str, Any]]) -> str:
     from passsearch.report.charts.chart import Axis, Point, Series
 
     rows = {name: [row for row in each["rows"] if row.get("alone_s")] for name, each in networks.items()}
-    per_call_s = fitted_call_s([row for each in rows.values() for row in each])
     series = []
     for (name, each), colour in zip(rows.items(), COLOURS, strict=False):
-        middle_s = median(median(row["measured_s"]) for row in each)
+        middle_s, per_call_s = median(median(row["measured_s"]) for row in each), fitted_call_s(each)
         points = []
         for row in each:
             measured, predicted = median(row["measured_s"]), row["places_s"] + per_call_s * row["calls"]
