@@ -69,7 +69,7 @@ def test_the_batch_of_a_built_in_network_has_two_spellings(tmp_path):
         ("zoo:resnet_tiny@0", None, "Batch size must be 1 or more, got 0"),
         ("zoo:resnet_tiny@2", 3, "`zoo:resnet_tiny@2` has batch 2, not 3"),
         ("zoo:resnet_tiny", 0, "Batch size must be 1 or more, got 0"),
-        ("zoo:resnet_tiny@99999999999999999999", None, "Batch size must be 2147483647 or less"),
+        ("zoo:resnet_tiny@99999999999999999999", None, "Batch size must be 9223372036854775807 or less"),
     ],
 )
 def test_an_invalid_built_in_network_is_refused(tmp_path, text, batch, message):

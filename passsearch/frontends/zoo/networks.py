@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import onnx
 
 
-MOST_ITEMS = 2**31 - 1
-"""Largest batch size; compilers index with 32 bits."""
+MOST_ITEMS = 2**63 - 1
+"""Largest batch size; ONNX stores sizes in 64 bits."""
 
 
 @dataclass(frozen=True)
