@@ -45,9 +45,8 @@ def _random(space: Space, _: GraphSpace, seed: int) -> Strategy:
 
 def _nsga2(space: Space, _: GraphSpace, seed: int) -> Strategy:
     sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=PARETO_POPULATION)
-    # Parents are taken from trials with a generation, which Optuna gives to its own proposals only.
-    first = {sampler._get_generation_key(): 0}  # it has no public name
-    return Strategy("nsga2", space, sampler, first)
+    # Parents are trials with a generation, which Optuna gives to its own proposals only. Its key has no public name.
+    return Strategy("nsga2", space, sampler, attributes={sampler._get_generation_key(): 0})
 
 
 def _graph(_: Space, graph: GraphSpace, seed: int) -> Strategy:
