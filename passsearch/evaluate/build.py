@@ -12,13 +12,16 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
+from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.disk_limit import DiskLimit, delete_folder
 from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.first_difference import locate_difference
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
-from passsearch.evaluate.session import Session
+from passsearch.evaluate.session import IMPORT, Session
+from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.verify import VERIFIED, Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
 
@@ -46,7 +49,10 @@ class Builder:
         folder: Path,
         disk: DiskLimit,
     ) -> None:
-        """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``."""
+        """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
+
+        The network's own framework computes what all outputs are compared with, where it can.
+        """
         self._session, self._network, self._facts = session, network, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
         self.reference = folder / "reference.npz"
@@ -57,7 +63,11 @@ class Builder:
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
-        self._foreign_reference = ""  # a part of keys that names another toolchain's reference
+        self.source = source_reference(session, network=network, facts=facts, file=self.reference)
+        # A part of keys that names a reference other than the import.
+        self._foreign_reference = f"|{self.source.key}" if self.source.key else ""
+        # An import without a source is taken on faith.
+        self._is_proven = not self.source.key
         # Once a baseline has disagreed with the reference, every later run makes it without passes.
         is_doubted = facts.recall("reference", applier.graph.root) is not None
         self._reference_steps = () if is_doubted else session.reference_steps
@@ -99,6 +109,9 @@ class Builder:
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
             record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
+        if isinstance(agreement, Failure) and agreement.kind == "wrong_result":
+            self._require_right_import()
+        self._is_proven |= isinstance(agreement, Agreement)
         if record is not None:
             self._slowest_build_s = max(self._slowest_build_s, record.seconds)
             if record.verification and not fact.get("is_cut"):
@@ -228,7 +241,7 @@ class Builder:
 
         This run and all later ones then make a reference without passes.
         """
-        if failure.kind != "wrong_result" or not self._reference_steps:
+        if failure.kind != "wrong_result" or not self._reference_steps or self.source.key:
             return False
         # Only this baseline, which is built before all others: nothing was judged by the reference yet.
         if (state, options) != (self._applier.graph.root, self._session.dialect.baseline.build):
@@ -240,6 +253,43 @@ class Builder:
         self._verified.clear()
         self._admitted.clear()
         return True
+
+    def _require_right_import(self) -> None:
+        """Make sure, once, that the network as imported computes what its source does.
+
+        Raises:
+            UserError: It does not; the message names what differs, and from which node on.
+        """
+        if self._is_proven:
+            return
+        # Schedules first, because TVM's own default may take seconds to run; without any pass if these are at fault.
+        refusals = [self._import_refusal(steps) for steps in dict.fromkeys((self._session.reference_steps, ()))]
+        if refusals[-1] is not None and all(refusals):
+            reason, case = refusals[-1]
+            place = locate_difference(
+                self._session, case=case, network=self._network, pool=self._pool, limit=self._strict_limit
+            )
+            raise UserError(
+                f"`{self._session.model.source}` is imported as another network than {self.source.runtime} runs: "
+                f"{reason}; {place}. Export it otherwise, choose another toolchain, or measure the import as it is "
+                f"with --reference {IMPORT}, which the result and its export then say."
+            )
+        self._is_proven = True
+
+    def _import_refusal(self, passes: Sequence[PassSpec]) -> tuple[str, int | str] | None:
+        """Return why the import is wrong, and on which inputs; ``None`` where it agrees with the source."""
+        folder = self._folder / "import"
+        fact = self._build(self._applier.graph.root, BuildOptions(), folder=folder, passes=passes)
+        delete_folder(folder)
+        record = read_fact(fact, BuildFact.from_fact)
+        verification = None if isinstance(record, Failure) else record.verification
+        failure = record if verification is None else judge(verification, self._strict_limit)
+        if not isinstance(failure, Failure):
+            return None
+        # A build that fails says nothing about the import.
+        if failure.kind != "wrong_result":
+            return None
+        return failure.reason, verification.case if verification else self._session.output_cases[0]
 
     def _build_after_reference(
         self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf

@@ -31,16 +31,12 @@ from passsearch.evaluate.records import (
     TimingRequest,
 )
 from passsearch.evaluate.seal import seal
-from passsearch.evaluate.session import Session
+from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
 from passsearch.store import NETWORK, STATES, Fact, Log, in_use
 from passsearch.toolchain import cache_folder, run_limit_bytes
-
-# `OUTPUT_CASES` has the seeds 1 to 3.
-DEPLOYMENT_SEED = 4
-"""Seed of the inputs whose outputs a deployment compares; searches use other seeds."""
 
 _log = logging.getLogger(__name__)
 

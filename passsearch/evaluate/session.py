@@ -42,6 +42,16 @@ FACT_CACHE_VERSION = 3
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
 
+# `OUTPUT_CASES` has the seeds 1 to 3.
+DEPLOYMENT_SEED = 4
+"""Seed of the inputs whose outputs a deployment compares; searches use other seeds."""
+
+IMPORT = "import"
+"""Value of ``Session.reference`` that compares outputs with the imported network's, built without passes."""
+
+SOURCE = "source"
+"""Value of ``Session.reference`` that compares outputs with those of the network's own framework."""
+
 RUN_SHARE, LEAST_SHARE_S = 0.25, 20.0
 """Part of a run's time limit that one pass or one build may take, and seconds that it may take in a short run.
 
@@ -102,6 +112,7 @@ class Session:
         output_cases: Inputs on which outputs are compared with the reference.
         plans: Plans by which artifacts are timed.
         probe_sensors: Function that finds the sensors of a device.
+        reference: ``source``, or ``import`` for a network whose own framework is not to be asked.
     """
 
     model: ModelFile
@@ -116,6 +127,7 @@ class Session:
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
     plans: MeasurementPlans = field(default_factory=MeasurementPlans)
     probe_sensors: Callable[[str], Sensors] = probe
+    reference: str = SOURCE
 
     @property
     def dialect(self) -> Dialect:
@@ -276,6 +288,7 @@ def open_session(
     limits: WorkerLimits | None = None,
     plans: MeasurementPlans | None = None,
     probe_sensors: Callable[[str], Sensors] = probe,
+    reference: str = SOURCE,
 ) -> Session:
     """Choose the toolchain and the target, and load the catalog.
 
@@ -288,6 +301,7 @@ def open_session(
         limits: Time and memory that one worker may use; those of ``WorkerLimits`` by default.
         plans: Plans by which artifacts are timed; those of ``MeasurementPlans`` by default.
         probe_sensors: Function that finds the sensors of a device.
+        reference: See ``Session``.
 
     Raises:
         EnvironmentFault: No toolchain is installed.
@@ -324,6 +338,7 @@ def open_session(
         catalogs_sha256=_catalogs_digest(catalogs),
         plans=plans or MeasurementPlans(),
         probe_sensors=probe_sensors,
+        reference=reference,
     )
 
 
