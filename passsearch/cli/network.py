@@ -16,6 +16,7 @@ from passsearch.cli.options import (
     KeepSymbolic,
     Memory,
     Model,
+    Reference,
     Sizes,
     Target,
     Tolerance,
@@ -24,7 +25,7 @@ from passsearch.cli.options import (
     number_option,
 )
 from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, USUAL_TRIALS, folder_bytes, read_inputs
+from passsearch.core import DEADLINE_S, SOURCE, USUAL_REPETITIONS, USUAL_TRIALS, folder_bytes, read_inputs
 from passsearch.errors import UserError
 
 INTERRUPTED = 130
@@ -109,6 +110,7 @@ def tune(
         ),
     ] = 0.98,
     tolerance: Tolerance = None,
+    reference: Reference = SOURCE,
     deadline: Deadline = DEADLINE_S,
     memory: Memory = None,
     inputs: Inputs = None,
@@ -161,6 +163,7 @@ def tune(
             confirm=confirm,
             keep_throughput=keep_throughput,
             tolerance=tolerance,
+            reference=reference,
             deadline=deadline,
             memory=memory,
             passes=split_names(passes),
@@ -209,6 +212,7 @@ def compare(
     ] = "warm",
     target: Target = None,
     tolerance: Tolerance = None,
+    reference: Reference = SOURCE,
     deadline: Deadline = DEADLINE_S,
     memory: Memory = None,
     inputs: Inputs = None,
@@ -245,6 +249,7 @@ def compare(
             target=target,
             toolchain=toolchain,
             tolerance=tolerance,
+            reference=reference,
             deadline=deadline,
             memory=memory,
             rounds=rounds,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
+from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
@@ -20,10 +20,13 @@ from passsearch.evaluate.first_difference import locate_difference
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
-from passsearch.evaluate.session import IMPORT, Session
-from passsearch.evaluate.source_reference import source_reference
+from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.source_reference import SourceReference
 from passsearch.evaluate.verify import VERIFIED, Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
+
+REFERENCE = "reference.npz"
+"""Name of the file, among the artifacts, with the outputs that all others are compared with."""
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
@@ -36,6 +39,7 @@ class Builder:
 
     Attributes:
         reference: File with the outputs that all others are compared with.
+        source: What computed them.
     """
 
     def __init__(
@@ -48,14 +52,15 @@ class Builder:
         applier: Applier,
         folder: Path,
         disk: DiskLimit,
+        source: SourceReference | None = None,
     ) -> None:
         """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
 
-        The network's own framework computes what all outputs are compared with, where it can.
+        ``source`` has written the outputs of the network's own framework; without it the import is the reference.
         """
         self._session, self._network, self._facts = session, network, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
-        self.reference = folder / "reference.npz"
+        self.reference = folder / REFERENCE
         if not is_sealed(self.reference):
             self.reference.unlink(missing_ok=True)
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
@@ -63,7 +68,7 @@ class Builder:
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
-        self.source = source_reference(session, network=network, facts=facts, file=self.reference)
+        self.source = source or SourceReference()
         # A part of keys that names a reference other than the import.
         self._foreign_reference = f"|{self.source.key}" if self.source.key else ""
         # An import without a source is taken on faith.
@@ -220,11 +225,21 @@ class Builder:
         # Not the folder that the log names: the log may be another user's, or the run folder may have moved.
         return read_fact({**fact, "folder": str(folder)}, FreshCompile.from_fact)
 
-    def expected_outputs(self, built: Built, *, seed: int) -> list[Any] | None:
-        """Return digests of an artifact's outputs on random inputs; empty where nothing runs, ``None`` if it fails."""
+    def expected_outputs(self, built: Built, candidate: Candidate) -> list[Any] | None:
+        """Return digests of an artifact's outputs on the inputs that a deployment is checked with.
+
+        Returns:
+            The digests; empty where nothing runs, ``None`` if it fails or the source computes something else.
+        """
         if self._session.cannot_run_reason:
             return []
-        request = {**self._device_request("expect", built.folder), "seed": seed}
+        if self.source.key:
+            fact = self._verify(built.folder, cases=[DEPLOYMENT_SEED], is_baseline=False)
+            agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), self.limit(candidate)))
+            if isinstance(agreement, Failure):
+                _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
+                return None
+        request = {**self._device_request("expect", built.folder), "seed": DEPLOYMENT_SEED}
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
 
@@ -374,11 +389,18 @@ class Builder:
         seal(folder)
         self._own.add(folder)
 
-    def _verify(self, folder: Path, *, is_baseline: bool, longest_s: float = math.inf) -> Fact:
+    def _verify(
+        self,
+        folder: Path,
+        *,
+        is_baseline: bool,
+        longest_s: float = math.inf,
+        cases: Sequence[int | str] | None = None,
+    ) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
         request = {
             **self._device_request("verify", folder),
-            "cases": self._session.output_cases,
+            "cases": self._session.output_cases if cases is None else cases,
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,

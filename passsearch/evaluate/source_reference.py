@@ -2,17 +2,20 @@
 
 import hashlib
 import logging
+import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from passsearch.core import Json
+from passsearch.core import IMPORT, SOURCE, Json
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import LOG
 from passsearch.evaluate.records import Network
 from passsearch.evaluate.seal import is_sealed, seal
-from passsearch.evaluate.session import DEPLOYMENT_SEED, IMPORT, SOURCE, Session
+from passsearch.evaluate.session import AUDIT_CASES, DEPLOYMENT_SEED, RecordedReference, Session
 from passsearch.evaluate.source_process import ask_source
 from passsearch.store import Fact
 
@@ -44,6 +47,11 @@ class SourceReference:
         """Read the fact ``source``."""
         return cls(fact["runtime"], fact["reason"], tuple(fact["outputs"]), fact["seconds"])
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SourceReference":
+        """Read the form of results."""
+        return cls(data["runtime"] or "", data["reason"], tuple(data["outputs"]), data["seconds"])
+
     @property
     def key(self) -> str:
         """A short name of what computed the outputs, for the keys of facts; empty for the import."""
@@ -69,6 +77,8 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
         facts: The facts of the run.
         file: File that gets the outputs.
     """
+    if session.recorded is not None:
+        return _recorded(session.recorded, file)
     if reason := _exemption(session):
         return SourceReference(reason=reason)
     fact = facts.recall("source", network.root)
@@ -76,9 +86,9 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
     if fact is not None and (fact["reason"] or is_sealed(file)):
         return SourceReference.from_fact(fact)
     start = time.monotonic()
-    # What a deployment is checked with is expected from the source as well.
-    cases = [*session.output_cases, DEPLOYMENT_SEED]
-    request = {"cases": cases, "outputs": str(file), "total_s": SOURCE_S, **network.request()}
+    # Deployments and audits are checked on inputs of their own, and the source may be gone by then.
+    cases = dict.fromkeys((*session.output_cases, DEPLOYMENT_SEED, *AUDIT_CASES))
+    request = {"cases": [*cases], "outputs": str(file), "total_s": SOURCE_S, **network.request()}
     try:
         answer = ask_source(session, request, log=file.with_name(LOG))
     except UserError as error:
@@ -96,6 +106,18 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
     fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
     _log.info("%s computed the expected outputs in %.2f s", runtime or "nothing", seconds)
     return SourceReference.from_fact(facts.record("source", network.root, fact=fact))
+
+
+def _recorded(recorded: RecordedReference, file: Path) -> SourceReference:
+    """Take what a finished run compared outputs with; its own import where the run's outputs are gone."""
+    reference = SourceReference.from_json(recorded.record)
+    if not reference.runtime:
+        return reference
+    if not recorded.file.exists():
+        return SourceReference(reason=f"the outputs that {reference.runtime} computed are gone: {recorded.file}")
+    shutil.copyfile(recorded.file, file)
+    seal(file)
+    return reference
 
 
 def _exemption(session: Session) -> str:

@@ -195,7 +195,8 @@ class _Execution:
             measured_at=self._folder.measured_at,
         )
         limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
-        return {**document, "limits": limits, "reproducers": [], "deployment": None}
+        reference = self._evaluator.builder.source.to_json()
+        return {**document, "reference": reference, "limits": limits, "reproducers": [], "deployment": None}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
