@@ -32,6 +32,7 @@ from passsearch.evaluate.records import (
 )
 from passsearch.evaluate.seal import seal
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
