@@ -95,7 +95,6 @@ class WorkerEvaluator:
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=imported), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
         source = source_reference(session, network=self.network, facts=self._facts, file=folder / REFERENCE)
-        self.seconds["source"] = source.seconds
         self.builder = Builder(
             session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, source=source, **parts
         )

@@ -79,6 +79,8 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
     """
     if session.recorded is not None:
         return _recorded(session.recorded, file)
+    if "build" in facts.kinds and "source" not in facts.kinds:
+        return SourceReference(reason="the run was begun before outputs were compared with the source's")
     if reason := _exemption(session):
         return SourceReference(reason=reason)
     fact = facts.recall("source", network.root)
@@ -101,11 +103,13 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
         _log.warning("the import of %s is unproven: %s", session.model.source, reason)
     else:
         seal(file)
-    runtime = "" if reason else answer["runtime"]
-    seconds = time.monotonic() - start
-    fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
+    runtime, seconds = "" if reason else answer["runtime"], time.monotonic() - start
     _log.info("%s computed the expected outputs in %.2f s", runtime or "nothing", seconds)
-    return SourceReference.from_fact(facts.record("source", network.root, fact=fact))
+    # Another user's run has its file, but not this user's seal of it.
+    if fact is None or fact["runtime"] != runtime:
+        fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
+        facts.record("source", network.root, fact=fact)
+    return SourceReference.from_fact(fact)
 
 
 def _recorded(recorded: RecordedReference, file: Path) -> SourceReference:
