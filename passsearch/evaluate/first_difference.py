@@ -38,6 +38,8 @@ def locate_difference(session: Session, *, case: int | str, network: Network, po
 def _first_node(
     session: Session, *, case: int | str, network: Network, pool: WorkerPool, limit: float, folder: Path
 ) -> str:
+    # Records have the seed of random inputs as text.
+    case = int(case) if str(case).isdigit() else case
     model, values = with_all_values(session.model, folder)
     expected = folder / "expected.npz"
     request = {"cases": [case], "outputs": str(expected), "total_s": session.limits.deadline_s, **network.request()}

@@ -12,7 +12,7 @@ from tvm.support.cc import create_shared
 from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType, physical_cores
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
-from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource
+from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource, SourceNetwork
 from passsearch.dialects.relax import importer, ir_file
 from passsearch.dialects.relax.code_generation import CPU, write_library
 from passsearch.dialects.relax.constants import Constants, constant_uses
@@ -45,7 +45,7 @@ from passsearch.dialects.shared import (
     parse_target,
     require_linker,
 )
-from passsearch.errors import EnvironmentFault
+from passsearch.errors import EnvironmentFault, UserError
 
 
 class RelaxBridge(JsonFiles):
@@ -76,6 +76,10 @@ class RelaxBridge(JsonFiles):
             return self.constants.fill(self.constants.strip(module)[0])
         check_input_names(source.inputs, self.inputs(module))
         return module
+
+    def open_source(self, source: ModelSource) -> SourceNetwork:
+        """Refuse: the user's process runs ONNX files and exported programs."""
+        raise UserError(f"there is no runtime for files of {source.format} beside this compiler")
 
     def functions(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions in a file of Relax; none for other formats."""
