@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,10 +37,11 @@ class Deployment:
         output_digests: Digest of every output (``passsearch.measure.outputs.digest``) for the inputs made from
             ``seed``.
         tolerance: Largest deviation of an output, as a share of the largest magnitude.
-        seed: Seed of the inputs (``passsearch.dialects.contract.random_inputs``).
+        seed: Seed of the inputs (``passsearch.dialects.input_values``).
         tvm_commit: Commit of the TVM, empty if it does not report one.
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
+        ranges: Ranges of the values of inputs by name, which the inputs are made in.
     """
 
     dialect: Dialect
@@ -59,6 +60,7 @@ class Deployment:
     tvm_commit: str = ""
     import_paths: tuple[str, ...] = ()
     calls: tuple[Mapping[str, Json], ...] = ()
+    ranges: Mapping[str, Json] = field(default_factory=dict)
 
 
 def read_pipeline(path: Path) -> Deployment:
@@ -99,6 +101,7 @@ def read_pipeline(path: Path) -> Deployment:
         # Optional: wheels from PyPI do not report the commit they were built from.
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
         calls=tuple(fields.items("calls")) if "calls" in fields.values else (),
+        ranges=fields.typed("ranges", dict) if "ranges" in fields.values else {},
     )
 
 
