@@ -213,9 +213,9 @@ def attention() -> onnx.ModelProto:
     b.node("Concat", "joint", ["centred", "sums"], axis=3)
     first, last = b.value("first", np.array([1])), b.value("last", np.array([-1]))
     b.node("Slice", "slice", ["joint", first, last, b.value("axes", np.array([2]))])
-    b.node("ArgMax", "best", ["slice"], axis=3, keepdims=0, select_last_index=1)
+    b.node("TopK", "best", ["slice", b.value("count", np.array([3]))], ["largest", "places"], axis=3)
     b.node("Elu", "elu", ["slice"], alpha=0.7)
-    return b.model({"ids": (INT64, [1, 8])}, ["elu", "best"])
+    return b.model({"ids": (INT64, [1, 8])}, ["elu", "largest"])
 
 
 NETWORKS = {"convolutional": convolutional, "attention": attention}
@@ -257,7 +257,8 @@ FAULTS = (
     Fault("attention", "sums", "exclusive", put("exclusive", 1)),
     Fault("attention", "slice", "an end off by one", constant(2, lambda last: last - 1)),
     Fault("attention", "slice", "a beginning off by one", constant(1, lambda first: first - 1)),
-    Fault("attention", "best", "an attribute dropped: the last index of equal values", drop("select_last_index")),
+    Fault("attention", "best", "an axis off by one", put("axis", 2)),
+    Fault("attention", "best", "the smallest instead of the largest", put("largest", 0)),
     Fault("attention", "elu", "an attribute dropped: alpha", drop("alpha")),
 )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
+from passsearch.dialects.case_inputs import checked_cases
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
@@ -243,8 +244,14 @@ class Builder:
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
 
-    def take_reference(self, file: Path) -> None:
-        """Take another toolchain's reference, which stays whatever a baseline of this one says."""
+    def take_reference(self, file: Path, network: Network) -> None:
+        """Take another toolchain's reference, which stays whatever a baseline of this one says.
+
+        Args:
+            file: The reference.
+            network: The network with the inputs that the reference was made on.
+        """
+        self._network = network
         # Where the file exists, no build makes a reference of its own.
         shutil.copyfile(file, self.reference)
         self._reference_steps = ()
@@ -400,7 +407,7 @@ class Builder:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
         request = {
             **self._device_request("verify", folder),
-            "cases": self._session.output_cases if cases is None else cases,
+            "cases": self.cases if cases is None else cases,
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,
@@ -416,6 +423,11 @@ class Builder:
             reason = answer["mismatch"] or VerifyFact.from_fact(answer).text
             return {"failure": wrong_result(reason).to_json()}
         return answer
+
+    @property
+    def cases(self) -> tuple[int | str, ...]:
+        """Inputs on which outputs are compared with the reference."""
+        return checked_cases(self._network.check, self._session.output_cases)
 
     def _device_request(self, verb: str, folder: Path) -> dict[str, Any]:
         device = self._session.device

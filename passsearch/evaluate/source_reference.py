@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import IMPORT, SOURCE, Json
+from passsearch.dialects.case_inputs import checked_cases
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import LOG
@@ -89,7 +90,8 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
         return SourceReference.from_fact(fact)
     start = time.monotonic()
     # Deployments and audits are checked on inputs of their own, and the source may be gone by then.
-    cases = dict.fromkeys((*session.output_cases, DEPLOYMENT_SEED, *AUDIT_CASES))
+    later = (DEPLOYMENT_SEED, *AUDIT_CASES)
+    cases = dict.fromkeys((*checked_cases(network.check, session.output_cases), *later))
     request = {"cases": [*cases], "outputs": str(file), "total_s": SOURCE_S, **network.request()}
     try:
         answer = ask_source(session, request, log=file.with_name(LOG))
