@@ -79,7 +79,9 @@ class Builder:
         self._reference_steps = () if is_doubted else session.reference_steps
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         summary = network.summary
-        self._strict_limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        # An import that computes in a coarser type than its source must not be judged by that type.
+        self._strict_limit = limit if session.model.limit is None else min(limit, session.model.limit)
 
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
@@ -311,7 +313,16 @@ class Builder:
         # A build that fails says nothing about the import.
         if failure.kind != "wrong_result":
             return None
-        return failure.reason, verification.case if verification else self._session.output_cases[0]
+        return failure.reason, self._telling_case(verification)
+
+    def _telling_case(self, verification: VerifyFact | None) -> int | str:
+        """Return the inputs on which to look for the first node that differs: random ones where they differ too."""
+        # On an edge case a value may be the difference of equal numbers, which says nothing about its node.
+        seeds = [case for case in self.cases if isinstance(case, int)]
+        if verification is None:
+            return seeds[0]
+        wrong = (case for case in seeds if not verification.by_case.get(str(case), 0.0) <= self._strict_limit)
+        return next(wrong, verification.case)
 
     def _build_after_reference(
         self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf

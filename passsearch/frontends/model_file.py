@@ -41,6 +41,8 @@ class ModelFile:
         cases: The cases that are weighed, where there are several.
         samples: The user's file of samples; ``None`` without one.
         ranges: Ranges of the inputs' values, where a run has recorded them; ``None`` to find them in the graph.
+        limit: Largest deviation of outputs that rounding explains, by the dtypes that the file computes in; ``None``
+            where the file does not tell.
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
         live: Opens the user's object, which its own framework runs in this process; ``None`` for a file.
@@ -60,6 +62,7 @@ class ModelFile:
     cases: tuple[Case, ...] = ()
     samples: Path | None = None
     ranges: Mapping[str, InputRange] | None = None
+    limit: float | None = None
     otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
     live: Callable[[], SourceNetwork] | None = field(default=None, compare=False, repr=False)
     original: "ModelFile | None" = field(default=None, compare=False, repr=False)
