@@ -26,7 +26,7 @@ def write_network(path: Path) -> Path:
     for number in range(3):
         values = {"w": weights, "scale": ones, "bias": zeros, "mean": zeros, "variance": ones}
         names = [f"{name}{number}" for name in values]
-        initializers += [numpy_helper.from_array(array, name) for array, name in zip(values.values(), names, strict=True)]
+        initializers += [numpy_helper.from_array(array, f"{name}{number}") for name, array in values.items()]
         nodes += [
             helper.make_node("Conv", [value, names[0]], [f"conv{number}"], pads=[1, 1, 1, 1]),
             helper.make_node("BatchNormalization", [f"conv{number}", *names[1:]], [f"norm{number}"]),
