@@ -2,11 +2,12 @@
 
 A tile of ``size`` by ``size`` outputs takes ``(size + 2)`` squared products instead of ``9 * size`` squared: 2.25 times
 fewer for tiles of 2, 4 times fewer for tiles of 4 (Lavin and Gray, *Fast algorithms for convolutional neural networks*,
-CVPR 2016, whose matrices for tiles of 2 these are). Tiles of 4 interpolate at 0, 3/4, -3/4, 3/2, -3/2 and infinity: with
-1 and 2 in place of 3/4 and 3/2, as in that paper, the largest rounding error is four times as large (Barabasz et al.,
-*Error analysis and improving the accuracy of Winograd convolution for deep neural networks*, TOMS 2020). Three kernels take the place of a convolution: the transform of the data, one
-matrix product for each place in a tile, and the transform of the products, which fuses with the operators after it.
-Weights are transformed at compile time, in float64.
+CVPR 2016, whose matrices for tiles of 2 these are). Tiles of 4 interpolate at 0, 3/4, -3/4, 3/2, -3/2, infinity. With
+1 and 2 in place of 3/4 and 3/2, as in that paper, the largest rounding error is four times as large (about such points:
+Barabasz et al., *Error analysis and improving the accuracy of Winograd convolution for deep neural networks*, 2020).
+Three kernels take the place of a convolution: the transform of the data, one matrix product for each place in a tile,
+and the transform of the products, which fuses with the operators after it. Weights are transformed at compile time, in
+float64.
 
 Imports only TVM and numpy, because an exported deployment holds a copy of this file.
 """
