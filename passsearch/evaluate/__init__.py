@@ -34,6 +34,7 @@ from passsearch.evaluate.records import (
     summarize_conditions,
 )
 from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.sequence_check import CheckedSequence, check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
     OUTPUT_CASES,
@@ -62,6 +63,7 @@ __all__ = [
     "Built",
     "CandidateSamples",
     "CheckedEntry",
+    "CheckedSequence",
     "Closure",
     "Conditions",
     "Consumed",
@@ -94,6 +96,7 @@ __all__ = [
     "catalog_files",
     "check_entries",
     "check_saved_network",
+    "check_sequences",
     "device_lock",
     "device_of",
     "dialect_digest",

@@ -146,14 +146,24 @@ class Verbs:
 
     def do_compile(self, request: Request) -> Answer:
         """Import, apply a whole pipeline and build, as a deployment does; answers the final state."""
-        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
-        for step in request["passes"]:
-            module, seconds = self._apply(module, _pass(step), request=step)
-            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        module, apply_s = self._reach(request)
         built = self._build(module, request)
         parts_s = {part: seconds + built["parts_s"].get(part, 0.0) for part, seconds in apply_s.items()}
         state = self._states.identity(module)
         return {"state": state, "apply_s": sum(apply_s.values()), **built, "parts_s": parts_s}
+
+    def do_reach(self, request: Request) -> Answer:
+        """Import and apply a whole pipeline, as a deployment does; answers the final state."""
+        module, apply_s = self._reach(request)
+        return {"state": self._states.identity(module), "apply_s": sum(apply_s.values())}
+
+    def _reach(self, request: Request) -> tuple[Module, dict[str, float]]:
+        """Return an imported network after a pipeline, and the seconds that the passes took by part of a compile."""
+        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
+        for step in request["passes"]:
+            module, seconds = self._apply(module, _pass(step), request=step)
+            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        return module, apply_s
 
     def do_census(self, request: Request) -> Answer:
         """Answer the operator counts of one state."""
