@@ -44,6 +44,12 @@ CONTRIBUTED = frozenset({"Attention", "BiasGelu", "EmbedLayerNormalization", "Fa
 DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft", "org.pytorch.aten"})
 """Domains of which TVM has operators; those of other domains may have the same names by accident."""
 
+SEQUENCES = frozenset(
+    {"ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SplitToSequence"}
+    | {f"Sequence{kind}" for kind in ("At", "Construct", "Empty", "Erase", "Insert", "Length", "Map")}
+)
+"""Operators on lists of tensors, whose outputs are not compared."""
+
 LARGEST_CONSTANT = 1 << 10
 """Most elements of a weight that the inference of types gets to read; those of shapes and axes are few."""
 
@@ -207,7 +213,7 @@ def name_nodes(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dict
             outputs = [
                 Output(position, output, types.get(output))
                 for position, output in enumerate(proto.output)
-                if output in used
+                if output in used and proto.op_type not in SEQUENCES
             ]
             nodes[proto.name] = Node(proto.op_type, label, proto.domain, _defaults(proto, sets), outputs)
     return nodes

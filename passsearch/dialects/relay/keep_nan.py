@@ -1,9 +1,9 @@
 """The pass over lowered kernels that makes ReLU and clip keep what is not a number.
 
 TVM computes the larger of two floats as ``a > b ? a : b``, so of ``max(x, 0)`` it makes 0 where x is not a number.
-PyTorch, ONNX Runtime and TensorFlow do not do that. With the constant on the left, the same instruction keeps it. Operators of
-the network stay as they are, so that passes recognise them. Imports only TVM, because an exported deployment holds a
-copy of this file.
+PyTorch, ONNX Runtime and TensorFlow do not do that. With the constant on the left, the same instruction keeps it. The
+network's operators stay as they are, so that passes recognise them. Imports only TVM, because an exported deployment
+holds a copy of this file.
 """
 
 from __future__ import annotations
