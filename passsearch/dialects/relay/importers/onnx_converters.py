@@ -50,6 +50,8 @@ REDUCTIONS = tuple(
 EXTREMES = {"ReduceMax": ("ReduceMin", -1.0), "ReduceMin": ("ReduceMax", 1.0)}
 """The other one of these reductions, and the sign of the number from which TVM starts each."""
 
+RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
 INDEX_AXES: Mapping[str, Callable[[Mapping[str, Any], int], Sequence[int]]] = {
     "Gather": lambda attr, _: [attr.get("axis", 0)],
     "GatherND": lambda attr, depth: range(attr.get("batch_dims", 0), attr.get("batch_dims", 0) + depth),
@@ -77,6 +79,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             **{name: _flattened(table(opset)[name]) for name in ("Softmax",) if opset < 13},
             **elements(opset, table(opset)),
             **{name: recurrent(name, opset, converters) for name in ("GRU", "LSTM", "RNN")},
+            **dict.fromkeys(RANDOM, _draw),
             "AveragePool": average_pool,
             "BatchNormalization": batch_norm(table(opset)["BatchNormalization"], opset),
             "ConvTranspose": conv_transpose(table(opset)["ConvTranspose"]),
@@ -133,7 +136,7 @@ def _reduce(name: str) -> Converter:
             given = [int(axis) for axis in axes[0].data.numpy()]
             attr = replaced(attr, axes=given) if given else attr
         if attr.get("noop_with_empty_axes") and "axes" not in attr:
-            return data
+            return relay.copy(data)
         reduced = convert([data], attr, params)
         return _of_infinities(data, reduced, attr, name) if name in EXTREMES and "float" in dtype_of(data) else reduced
 
@@ -164,7 +167,7 @@ def _positive(convert: Converter, axes_of: Callable[[Mapping[str, Any], int], Se
         if len(sizes) == 1:
             sizes = sizes[0]
         if not isinstance(indices, relay.Constant):
-            counted = relay.where(relay.less(indices, relay.const(0, dtype)), indices + relay.const(sizes), indices)
+            counted = relay.where(relay.less(indices, relay.const(0, dtype)), indices + relay.const(sizes, dtype), indices)
         elif (indices.data.numpy() < 0).any():
             given = indices.data.numpy()
             counted = relay.const(np.where(given < 0, given + sizes, given), dtype)
@@ -200,6 +203,10 @@ def _dft(convert: Converter) -> Converter:
         return convert(inputs, replaced(attr, **settings), params)
 
     return dft
+
+
+def _draw(inputs: Any, attr: Any, params: Any) -> Any:
+    raise NotImplementedError("random numbers are not supported, as no two compilers draw the same; make them an input")
 
 
 def _flattened(convert: Converter) -> Converter:

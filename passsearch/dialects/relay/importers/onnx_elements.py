@@ -64,7 +64,9 @@ def bounded(value: Any, low: float, high: float) -> Any:
 
 def _of_all(choose: Callable[[Any, Any], Any]) -> Converter:
     def convert(inputs: Any, attr: Any, params: Any) -> Any:
-        return functools.reduce(choose, list(inputs))
+        values = list(inputs)
+        # Not the input itself, which would get the name of the output as its own.
+        return functools.reduce(choose, values) if values[1:] else relay.copy(values[0])
 
     return convert
 
@@ -167,7 +169,7 @@ def _clip(convert: Converter) -> Converter:
         data, low, high = inputs[0], inputs[1], inputs[2]
         bounds = [bound for bound in (low, high) if bound is not None]
         if not bounds:
-            return convert(inputs, attr, params) if "min" in attr or "max" in attr else data
+            return convert(inputs, attr, params) if "min" in attr or "max" in attr else relay.copy(data)
         values = [bound.data.numpy().item() for bound in bounds if isinstance(bound, relay.Constant)]
         is_known = len(values) == len(bounds) and not any(map(math.isnan, values))
         if is_known and _is_float(data):

@@ -161,16 +161,18 @@ def _activations(
     values = {name: list(attr.get(f"activation_{name}", ())) for name in ("alpha", "beta")}
     bound = attr.get("clip")
 
-    def activation(name: bytes) -> Activation:
+    def activation(name: bytes, number: int) -> Activation:
         settings = {each: values[each].pop(0) for each in _PARAMETERS.get(name, ()) if values[each]}
 
         def apply(value: Any) -> Any:
-            bounded = value if bound is None else relay.clip(value, -float(bound), float(bound))
+            # ONNX Runtime clips the sums of gates, and not the memory before the last activation of an LSTM.
+            bounded = value if bound is None or number == 2 else relay.clip(value, -float(bound), float(bound))
             return converter(name.decode())([bounded], dict(settings), {})
 
         return apply
 
-    return [[activation(name) for name in names[start : start + count]] for start in range(0, len(names), count)]
+    made = [activation(name, place % count) for place, name in enumerate(names)]
+    return [made[start : start + count] for start in range(0, len(made), count)]
 
 
 def _linear(data: Any, weight: Any, bias: Any) -> Any:
