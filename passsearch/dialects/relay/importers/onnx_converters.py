@@ -91,6 +91,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "MaxPool": max_pool,
             WITH_INDICES: max_pool_with_indices,
             "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
+            "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],
             "Resize": _resize(table(opset)["Resize"]),
             "RoiAlign": _roi_align(table(opset)["RoiAlign"], b"half_pixel" if opset >= 16 else b"output_half_pixel"),
             "Unsqueeze": _from_front(table(opset)["Unsqueeze"]),
@@ -167,7 +168,9 @@ def _positive(convert: Converter, axes_of: Callable[[Mapping[str, Any], int], Se
         if len(sizes) == 1:
             sizes = sizes[0]
         if not isinstance(indices, relay.Constant):
-            counted = relay.where(relay.less(indices, relay.const(0, dtype)), indices + relay.const(sizes, dtype), indices)
+            counted = relay.where(
+                relay.less(indices, relay.const(0, dtype)), indices + relay.const(sizes, dtype), indices
+            )
         elif (indices.data.numpy() < 0).any():
             given = indices.data.numpy()
             counted = relay.const(np.where(given < 0, given + sizes, given), dtype)
@@ -176,6 +179,23 @@ def _positive(convert: Converter, axes_of: Callable[[Mapping[str, Any], int], Se
         return convert([data, counted, *rest], attr, params)
 
     return gather
+
+
+def _pad(convert: Converter) -> Converter:
+    """Return a converter that takes widths for some axes only."""
+
+    def pad(inputs: Any, attr: Any, params: Any) -> Any:
+        data, widths, value, axes = inputs[0], inputs[1], inputs[2], inputs[3]
+        if axes is None:
+            return convert(inputs, attr, params)
+        if not all(isinstance(each, relay.Constant) for each in (widths, axes)):
+            raise NotImplementedError("Pad is not supported with axes or widths that are computed")
+        places, rank = axes.data.numpy().tolist(), len(infer_shape(data))
+        pairs = np.zeros((2, rank), "int64")
+        pairs[:, places] = widths.data.numpy().reshape(2, len(places))
+        return convert(Inputs([data, relay.const(pairs.ravel(), "int64"), value]), attr, params)
+
+    return pad
 
 
 def _dropout(inputs: Any, attr: Any, params: Any) -> Any:

@@ -146,10 +146,10 @@ def _indices(data: Any, attr: Any) -> Any:
     if attr.get("storage_order", 0):
         places = np.stack(np.unravel_index(table, sizes))
         table = np.ravel_multi_index(tuple(places[::-1]), sizes[::-1])
-    numbers = relay.const(np.broadcast_to(table.astype("int64"), (batch, channels, *table.shape)).copy())
+    numbers = relay.const(np.broadcast_to(table, (batch, channels, *table.shape)).copy(), "int64")
     within = relay.squeeze(relay.gather(numbers, 3, relay.cast(choice, "int64")), axis=[3])
     first = np.arange(batch * channels, dtype="int64").reshape(batch, channels, 1) * math.prod(sizes)
-    return relay.reshape(within + relay.const(first), (batch, channels, *outputs))
+    return relay.reshape(within + relay.const(first, "int64"), (batch, channels, *outputs))
 
 
 def _elements(axes: Sequence[Windows], sizes: Sequence[int]) -> tuple[Any, Any]:
