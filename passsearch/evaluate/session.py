@@ -35,7 +35,7 @@ from passsearch.toolchain import (
 MOST_COMPILERS = 8
 """Largest number of compilers that explore side by side."""
 
-FACT_CACHE_VERSION = 3
+FACT_CACHE_VERSION = 4
 """Grows when cached facts change their meaning."""
 
 # Zeros, small and large inputs show what random ones do not: overflows, and divisions by a sum that is zero.
