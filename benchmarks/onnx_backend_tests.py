@@ -1,9 +1,9 @@
 """ONNX's own backend tests on one dialect: ``python benchmarks/onnx_backend_tests.py relax [WORD…] [--out FILE]``.
 
 Each test of the onnx package is imported, built without passes and run, in a fork of one process of the toolchain, in
-two variants: ``given`` has all inputs at run time, ``frozen`` has all but the first as weights. The outputs are compared
-with those that ONNX stores; where they differ, those of ONNX Runtime decide, if it is installed. The answers are right,
-refused (at the import, with a reason), unbuilt, wrong, or crashed.
+two variants: ``given`` has all inputs at run time, ``frozen`` has all but the first as weights. The outputs are
+compared with those that ONNX stores; where they differ, those of ONNX Runtime decide, if it is installed. The answers
+are right, refused (at the import, with a reason), unbuilt, wrong, or crashed.
 """
 
 import argparse
@@ -119,14 +119,12 @@ def _frozen(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> onnx.ModelProt
     """Return a copy whose inputs but the first are weights."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    first, *others = inputs
+    _, *others = inputs
     kept = [value for value in copy.graph.input if value.name not in others]
     del copy.graph.input[:]
     copy.graph.input.extend(kept)
     names = {weight.name for weight in copy.graph.initializer}
-    copy.graph.initializer.extend(
-        numpy_helper.from_array(inputs[name], name) for name in others if name not in names
-    )
+    copy.graph.initializer.extend(numpy_helper.from_array(inputs[name], name) for name in others if name not in names)
     return copy
 
 
@@ -134,9 +132,7 @@ def _stored(folder: Path) -> tuple[list[Any], list[Any]]:
     """Return the inputs and outputs that a test stores in files; what is no tensor is ``None``."""
     data = folder / "test_data_set_0"
     counted = {kind: len(list(data.glob(f"{kind}_*.pb"))) for kind in ("input", "output")}
-    arrays = {
-        kind: [_array(data / f"{kind}_{place}.pb") for place in range(count)] for kind, count in counted.items()
-    }
+    arrays = {kind: [_array(data / f"{kind}_{place}.pb") for place in range(count)] for kind, count in counted.items()}
     return arrays["input"], arrays["output"]
 
 

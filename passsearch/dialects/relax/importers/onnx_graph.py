@@ -67,8 +67,17 @@ class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
     def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         data, low, high = inputs[0], _bound(inputs[1], -np.inf, params), _bound(inputs[2], np.inf, params)
         if low is None or high is None or "float" not in str(data.ty.dtype):
-            return super()._impl_v13(bb, inputs, attr, params)
+            return cls._between(bb, data, inputs[1], inputs[2])
         return relax.op.clip(data, min(low, high), high)  # ONNX takes the upper bound if the bounds are exchanged
+
+    @classmethod
+    def _between(cls, bb: Any, data: Any, low: Any, high: Any) -> Any:
+        """Return data between bounds that are known at run time; a bound that is not a number does not bound."""
+        for bound, extreme in ((low, relax.op.maximum), (high, relax.op.minimum)):
+            if bound is not None:
+                number = cls._sanitize_nan_clip_bound(bb, bound, for_min=bound is low)
+                data = bb.emit(extreme(data, number))
+        return data
 
 
 def _bound(value: Any, default: float, params: Any) -> float | None:
