@@ -1,7 +1,7 @@
 """One-line messages for networks that TVM's importers refuse. Needs no TVM."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passsearch.dialects.contract import ModelSource
@@ -14,8 +14,8 @@ _LISTED = re.compile(
 _OPERATOR_RECORD = re.compile(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', re.DOTALL)
 """TVM's form of an operator inside a message, a paragraph long."""
 
-_CONVERTED = re.compile(r"Operator \w+(?=:)")
-"""The operator of the network that an importer was converting, at the beginning of its message."""
+_CONVERTED = re.compile(r"Operator \w+(?: `[^`\n]*`)?(?=:)")
+"""The operator and the node of the network that an importer was converting, at the beginning of its message."""
 
 _COUNTED = re.compile(r"^(\S+): \d+$", re.MULTILINE)
 """The list in MXNet's message: one operator per line, with its number of uses in the graph."""
@@ -61,23 +61,6 @@ def refuse_unread_resize(attributes: Mapping[str, Any]) -> None:
         unread.append("keep_aspect_ratio_policy")
     if unread:
         raise NotImplementedError(f"Operator Resize is not supported with {unread[0]}; resize all axes without it")
-
-
-def naming_operator(convert: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Any]:
-    """Return an importer's method whose errors begin with the operator of the network that it was converting.
-
-    Args:
-        convert: The method; its first argument is the operator's name.
-        errors: The errors that it raises for an operator that it refuses.
-    """
-
-    def convert_operator(importer: object, name: str, *arguments: object) -> Any:
-        try:
-            return convert(importer, name, *arguments)
-        except errors as error:
-            raise ValueError(f"Operator {name}: {str(error).strip() or type(error).__name__}") from error
-
-    return convert_operator
 
 
 def _way_round(source: ModelSource, names: Sequence[str]) -> str:

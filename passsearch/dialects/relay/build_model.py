@@ -14,6 +14,7 @@ import rebuild_checks
 
 with rebuild_checks.empty_working_folder():
     import tvm
+    from keep_nan import keep_nan
     from quantized import canonicalize_quantized
     from run_model import GRAPH, KERNELS, PARAMETERS, load
     from tvm import relay
@@ -45,7 +46,7 @@ class Relay:
             opt_level=options["opt_level"],
             required_pass=options["required"],
             disabled_pass=options["disabled"],
-            config=options["config"],
+            config=keep_nan(options["config"]),
         )
         # Before the build, which takes longer than to find out that the machine has no linker.
         compiler = rebuild_checks.require_linker()
