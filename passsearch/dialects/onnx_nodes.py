@@ -196,10 +196,18 @@ def checked(
             _refuse_unread_inputs(inputs, given.read)
             _refuse_other_outputs(node, types_of(converted))
         except errors as error:
-            raise ValueError(f"Operator {node.label}: {str(error).strip() or type(error).__name__}") from error
+            raise ValueError(f"Operator {node.label}: {_reason(error)}") from error
         return converted
 
     return convert_operator
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    if isinstance(error, (AttributeError, LookupError, TypeError)) or not text:
+        # A fault of the converter itself, whose message alone would say nothing.
+        return f"this form of the operator is not supported ({': '.join(filter(None, (type(error).__name__, text)))})"
+    return text
 
 
 def name_nodes(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dict[str, Node]:
