@@ -104,7 +104,7 @@ def measure(engine: str, network: OnnxNetwork, *, threads: int, seconds: float, 
     """Return the latencies of program and adapter, in turns, each in new processes."""
     import numpy as np
 
-    from passsearch.dialects.contract import random_inputs
+    from passsearch.dialects.case_inputs import random_inputs
 
     spec = engine_spec(engine, network.file.path)
     label, program = PROGRAMS[engine]

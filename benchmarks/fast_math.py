@@ -114,7 +114,7 @@ def time_builds(model: str, *libraries: str) -> dict[str, Any]:
     from tvm import relax
 
     from passsearch.dialects import cuda_libraries
-    from passsearch.dialects.contract import random_inputs
+    from passsearch.dialects.case_inputs import random_inputs
 
     cuda_libraries.load_runtime("cc")
     device = tvm.cuda(0)

@@ -20,7 +20,7 @@ def prepare_inductor(networks: Sequence[str], settings: Settings, seconds: float
     """
     if not _has_pytorch(settings.pytorch):
         return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
-    from passsearch.dialects.contract import random_inputs
+    from passsearch.dialects.case_inputs import random_inputs
     from passsearch.engines.client import EngineFailure, EngineProcess, EngineSpec
 
     rows: Row = {}

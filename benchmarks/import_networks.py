@@ -35,7 +35,7 @@ from tune_zoo import markdown  # noqa: E402
 
 from passsearch.api.common import model_file, open_evaluator  # noqa: E402
 from passsearch.core import Candidate, Failure, strict_limit  # noqa: E402
-from passsearch.dialects.contract import case_inputs  # noqa: E402
+from passsearch.dialects.case_inputs import case_inputs  # noqa: E402
 from passsearch.errors import PassSearchError  # noqa: E402
 from passsearch.evaluate import open_session  # noqa: E402
 from passsearch.measure.outputs import relative_deviation  # noqa: E402
@@ -157,7 +157,7 @@ def answers(network: Network, dialect: str) -> Any:
         yield {"step": "built"}
         with np.load(own.builder.reference) as arrays:
             actual = [arrays[f"{CASE}_{index}"] for index in range(len(arrays.files))]
-        expected, other = (network.outputs(case_inputs(own.network.inputs, seed)) for seed in (CASE, CASE + 1))
+        expected, other = (network.outputs(case_inputs(own.network.check, seed)) for seed in (CASE, CASE + 1))
         summary = own.network.summary
         limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
         if max(map(relative_deviation, other, expected), default=0.0) <= 10 * limit:

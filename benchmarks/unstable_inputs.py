@@ -26,8 +26,8 @@ from onnx.reference import ReferenceEvaluator
 
 import passsearch
 from passsearch.api.engine_artifacts import compile_as_deployed
-from passsearch.core import Candidate, Pipeline
-from passsearch.dialects.contract import case_inputs
+from passsearch.core import Candidate, CheckInputs, Pipeline
+from passsearch.dialects.case_inputs import case_inputs
 from passsearch.engines import EngineSpec
 from passsearch.engines.client import EngineProcess
 from passsearch.frontends import resolve_onnx
@@ -73,7 +73,7 @@ def measure(network: str, tokens: int, out: Path) -> None:
             passes = tuple(step for step in whole.pipeline.passes if step.name not in left_out)
             builds[name] = compile_as_deployed(evaluator, name, Candidate(Pipeline(passes), whole.build))
         for token in range(tokens):
-            inputs = case_inputs(resolved.types, "large")
+            inputs = case_inputs(CheckInputs(resolved.types), "large")
             inputs = {
                 name: np.full_like(array, token) if array.dtype.kind == "i" else array for name, array in inputs.items()
             }

@@ -3,6 +3,7 @@
 from passsearch.analysis.blocks import parts_of_calls
 from passsearch.analysis.classes import ClassRule, classify
 from passsearch.analysis.fingerprint import check_feature_names, compute_fingerprint, feature_names
+from passsearch.analysis.input_ranges import input_ranges
 
 __all__ = [
     "ClassRule",
@@ -10,5 +11,6 @@ __all__ = [
     "classify",
     "compute_fingerprint",
     "feature_names",
+    "input_ranges",
     "parts_of_calls",
 ]

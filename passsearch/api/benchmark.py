@@ -24,6 +24,7 @@ from passsearch.api.results import EngineBenchmark
 from passsearch.core import (
     DEADLINE_S,
     Candidate,
+    CheckInputs,
     InputTypes,
     TensorType,
     check_arguments,
@@ -31,6 +32,7 @@ from passsearch.core import (
     read_inputs,
     timestamp,
 )
+from passsearch.dialects.case_inputs import with_samples
 from passsearch.engines import (
     EngineFailure,
     EnginePlan,
@@ -75,6 +77,7 @@ class _Entry:
     network: OnnxNetwork
     batch: int
     limit: float
+    inputs: CheckInputs
     specs: list[EngineSpec] = field(default_factory=list)
     references: list[EngineSpec] = field(default_factory=list)
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -94,6 +97,7 @@ class _Settings:
     python: Path | None
     own_threads: bool
     labels: Path | None
+    samples: Path | None
 
     @property
     def device(self) -> str:
@@ -118,6 +122,7 @@ def bench(
     engines: Sequence[str],
     *,
     inputs: InputTypes | None = None,
+    samples: str | Path | None = None,
     batch: int | None = None,
     batches: Sequence[int] | None = None,
     threads: int | None = None,
@@ -147,6 +152,8 @@ def bench(
         engines: Names of engines, such as ``onnxruntime``, and ``TOOLCHAIN:PIPELINE`` for TVM: a baseline, a named
             sequence, a pipeline file or a pipeline written out.
         inputs: Shape and dtype by input name, where the file leaves them open.
+        samples: NumPy file (``.npz``) with an array for each input, or several in a leading dimension; each process
+            runs on the next one. Random inputs by default.
         batch: Size of an open first dimension.
         batches: Several sizes, which are measured in turns; adds the friction coefficient of every engine.
         threads: Threads of each engine; one for each physical core by default.
@@ -189,7 +196,6 @@ def bench(
     cores = len(os.sched_getaffinity(0))
     if plan.threads > cores:
         raise UserError(f"`threads` is at most {cores}, the cores that this process may use; got {plan.threads}.")
-    samples = None if labels is None else Path(labels).absolute()
     settings = _Settings(
         requests=named,
         plan=plan,
@@ -200,7 +206,8 @@ def bench(
         trust=trust,
         python=python,
         own_threads=own_threads,
-        labels=samples,
+        labels=None if labels is None else Path(labels).absolute(),
+        samples=None if samples is None else Path(samples).absolute(),
     )
     _check_installed(settings)
     types = read_inputs(inputs)
@@ -238,7 +245,10 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
     """Compile TVM's pipelines for one batch size, and collect the other engines."""
     first = next(iter(network.types.values())).shape
     limit = network.limit if settings.tolerance is None else settings.tolerance
-    entry = _Entry(network, batch or (int(first[0] or 1) if first else 1), limit)
+    inputs = CheckInputs(network.types)
+    if settings.samples is not None:
+        inputs = with_samples(inputs, settings.samples)
+    entry = _Entry(network, batch or (int(first[0] or 1) if first else 1), limit, inputs)
     path, python = network.file.path, settings.python
     entry.references += _reference_engines(network.file, python)
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
@@ -316,6 +326,7 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
             meter=meter,
             samples=settings.labels,
             device_lock=device_lock(settings.gpu),
+            inputs=entry.inputs,
         )
         for number, entry in enumerate(entries)
     ]

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ from passsearch.core import (
     require_trust,
 )
 from passsearch.dialects import dialect
+from passsearch.dialects.case_inputs import read_samples
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits, open_session
 from passsearch.export import PIPELINE, read_pipeline
@@ -51,12 +53,16 @@ def model_file(
     function: str | None = None,
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
+    samples: str | Path | None = None,
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     calls = read_calls(function, sizes, read_inputs(inputs), keep_symbolic=keep_symbolic)
+    file = None if samples is None else expand_home(samples).absolute()
+    if file is not None:
+        read_samples(file)  # a file that cannot be read is refused before the network is converted
     limit_cache_hourly(cache_folder(), limit_bytes=cache_limit_bytes())
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
-    return resolve(
+    network = resolve(
         model,
         example_inputs=example_inputs,
         calls=calls,
@@ -65,6 +71,7 @@ def model_file(
         formats=dialect(get_toolchain(toolchain).dialect).formats,
         trust=trust,
     )
+    return replace(network, samples=file)
 
 
 def worker_limits(deadline: float, memory: float | None, *, timeout: float | None = None) -> WorkerLimits:
@@ -118,6 +125,7 @@ def session(
     function: str | None = None,
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
+    samples: str | Path | None = None,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -143,6 +151,7 @@ def session(
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
+        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -162,7 +171,7 @@ def session(
         EnvironmentFault: There is no toolchain.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic}
+    network |= {"keep_symbolic": keep_symbolic, "samples": samples}
     network_session = open_session(
         model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
         toolchain=toolchain,

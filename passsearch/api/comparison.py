@@ -82,6 +82,7 @@ def compare(
     function: str | None = None,
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
+    samples: str | Path | None = None,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -111,6 +112,7 @@ def compare(
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
+        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -138,7 +140,7 @@ def compare(
         EnvironmentFault: There is no toolchain.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic}
+    network |= {"keep_symbolic": keep_symbolic, "samples": samples}
     options = ComparisonOptions(rounds, processes, protocol, cache)
     by_toolchain = _by_toolchain(pipelines, toolchain)
     _check_options(options, toolchains=len(by_toolchain))

@@ -31,6 +31,7 @@ def explore(
     function: str | None = None,
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
+    samples: str | Path | None = None,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     every: bool = False,
@@ -58,6 +59,7 @@ def explore(
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
+        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
         passes: The only passes to apply: names (all choices of arguments) or passes written out.
         additional: Passes that are applied on request only: those the catalog leaves to the user's intent, and those
             with which a space never closes.
@@ -89,6 +91,7 @@ def explore(
         "function": function,
         "sizes": sizes,
         "keep_symbolic": keep_symbolic,
+        "samples": samples,
         "target": target,
         "toolchain": toolchain,
     }
@@ -132,6 +135,7 @@ def check_space(
     function: str | None = None,
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
+    samples: str | Path | None = None,
     sample: int = 50,
     seed: int = 0,
     toolchain: str | None = None,
@@ -152,6 +156,7 @@ def check_space(
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
+        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
         sample: Number of edges.
         seed: Seed of the sample.
         toolchain: Name of the toolchain; the document's own by default.
@@ -176,6 +181,7 @@ def check_space(
         "function": function,
         "sizes": sizes,
         "keep_symbolic": keep_symbolic,
+        "samples": samples,
         "toolchain": toolchain or str(document["toolchain"]["name"]),
     }
     # Without the fact cache, which has the very edges that are to be checked.

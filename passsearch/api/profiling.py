@@ -43,6 +43,7 @@ def profile(
     function: str | None = None,
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
+    samples: str | Path | None = None,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -69,6 +70,7 @@ def profile(
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
+        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is, or the run's own.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -93,12 +95,12 @@ def profile(
     common: dict[str, Any] = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust, "plans": plans}
     with progress_callback(progress) as report:
         if run is not None:
-            calls = (function, sizes, keep_symbolic or None)
+            calls = (function, sizes, keep_symbolic or None, samples)
             _refuse_network_options(run, example_inputs, inputs or None, batch, *calls, target, tolerance)
             opened = _open_run(run, pipelines, limits=worker_limits(deadline, memory), **common)
         else:
             network: dict[str, Any] = {"inputs": inputs, "batch": batch, "target": target, "tolerance": tolerance}
-            network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic}
+            network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic, "samples": samples}
             network |= {"deadline": deadline, "memory": memory}
             opened = _open_network(subject, example_inputs, pipelines, **network, **common)
         with opened as (evaluator, candidates):

@@ -7,7 +7,7 @@ from typing import Any
 
 from passsearch.api.common import catalog_paths
 from passsearch.catalog import check_factories
-from passsearch.core import Case, Pipeline
+from passsearch.core import Case, Pipeline, read_ranges
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     MeasurementPlans,
@@ -18,7 +18,7 @@ from passsearch.evaluate import (
     open_session,
 )
 from passsearch.frontends import ModelFile, digest_files
-from passsearch.store import EXPECTED, NETWORK, RESULT, read_deployment
+from passsearch.store import EXPECTED, NETWORK, RESULT, SAMPLES_FILE, read_deployment
 from passsearch.toolchain import get_toolchain
 
 
@@ -51,7 +51,7 @@ def recorded_session(
     _require_dialect(document["toolchain"], toolchain, folder)
     check_saved_network(folder / NETWORK, target=str(document["target"]), trust=trust)
     session = open_session(
-        _saved_network(document, folder),
+        replace(_saved_network(document, folder), **_saved_inputs(recorded, folder)),
         toolchain=toolchain or document["toolchain"]["name"],
         target=document["target"],
         catalogs=catalog_paths(catalogs),
@@ -86,6 +86,14 @@ def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder:
             f"The run `{folder}` is of dialect {recorded['dialect']} (toolchain `{recorded['name']}`), and toolchain "
             f"`{selected.name}` is of {selected.dialect}; leave --toolchain out, or give one of the run's dialect."
         )
+
+
+def _saved_inputs(recorded: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the ranges of the inputs' values and the samples that a run recorded; earlier versions had none."""
+    samples = folder / SAMPLES_FILE if recorded.get("samples") else None
+    if samples is not None and not samples.is_file():
+        raise UserError(f"`{samples}` is gone, on which the run was checked; tune again with --samples.")
+    return {"ranges": read_ranges(recorded.get("ranges", {})), "samples": samples}
 
 
 def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:

@@ -167,6 +167,7 @@ def tune(
     function: str | None = None,
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
+    samples: str | Path | None = None,
     objective: Objectives = "throughput",
     trials: int = USUAL_TRIALS,
     timeout: float | None = None,
@@ -202,6 +203,9 @@ def tune(
         sizes: Sizes of open inputs with the shares of their calls: ``"ids=1x128:0.3,1x1024:0.7"``; a list of such
             texts for several inputs.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
+        samples: NumPy file (``.npz``) with an array by the name of each input, of the input's shape and dtype, or with
+            one more leading dimension for several samples. Outputs are also checked on all of them, and the first one
+            is timed. Without it, inputs are random, of values that make sense; see docs/howto/samples.md.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
             two of them for a Pareto front, as a list or with a comma.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
@@ -240,7 +244,7 @@ def tune(
     """
     objectives = parse_objectives(objective)
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic}
+    network |= {"keep_symbolic": keep_symbolic, "samples": samples}
     session = open_session(
         model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
         toolchain=toolchain,

@@ -19,6 +19,7 @@ from passsearch.cli.options import (
     KeepSymbolic,
     Memory,
     Model,
+    Samples,
     Sizes,
     Target,
     ToolchainName,
@@ -80,6 +81,7 @@ def explore(
     function: Function = None,
     sizes: Sizes = None,
     keep_symbolic: KeepSymbolic = False,
+    samples: Samples = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
@@ -90,7 +92,7 @@ def explore(
     Shows how many IRs the passes can make. With --check, exits 1 if the certificate does not hold.
     """
     network: dict[str, Any] = {"inputs": read_inputs(inputs), "batch": batch, "toolchain": toolchain}
-    network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic}
+    network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic, "samples": samples}
     network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline, "memory": memory}
     check_environment(toolchain)
     if check is not None:

@@ -67,6 +67,14 @@ KeepSymbolic: TypeAlias = Annotated[
     bool,
     typer.Option("--keep-symbolic", help="Compile one function whose sizes stay open; it is measured at --sizes."),
 ]
+Samples: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="NumPy file (.npz) with an array for each input, or several in a leading dimension: outputs are checked "
+        "on all, and the first is timed.",
+    ),
+]
 Tolerance: TypeAlias = Annotated[
     float | None,
     number_option(

@@ -208,6 +208,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "requests": Numbers(NUMBERS["batch"], "[1, 2, 4]"),
     "own_threads": _FLAG,
     "kernels": _FLAG,
+    "samples": FilePath("a NumPy file with an array for each input", '"samples.npz"'),
     "labels": FilePath("a NumPy file with samples and labels", '"digits.npz"'),
     "baseline": Kind(_TEXT, "the name of one of the engines", '"onnxruntime"'),
     "engines_python": FilePath("a Python interpreter", '"venv/bin/python"'),

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from passsearch.core import MAIN, BuildOptions, Case, DeclaredInput, ModuleSummary, PassSpec, TensorType, resolve_inputs
@@ -355,35 +354,3 @@ class Bridge(Protocol):
 
 class CompileError(Exception):
     """The compiler refused a pass or a build; the text is the line of its message that says why."""
-
-
-def random_inputs(types: Mapping[str, TensorType], *, seed: int) -> dict[str, Array]:
-    """Return random inputs that every network accepts: floats are normal, integers and booleans are 0 or 1."""
-    rng = np.random.default_rng(seed)
-    inputs: dict[str, Array] = {}
-    for name, kind in types.items():
-        # An import leaves no size open.
-        shape = cast("tuple[int, ...]", kind.shape)
-        is_float = kind.dtype.startswith(("float", "bfloat"))
-        # An integer input may be an index or a mask; 0 and 1 are valid as both.
-        values = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
-        inputs[name] = values.astype(kind.dtype)
-    return inputs
-
-
-SCALES: Mapping[str, float] = {"zeros": 0.0, "small": 1e-2, "large": 1e2}
-"""Factors for the normal floats of seed 0 that make edge inputs; float16 can represent nearly all of the products."""
-
-
-def case_inputs(types: Mapping[str, TensorType], case: int | str) -> dict[str, Array]:
-    """Return the inputs of one case: a seed, or a name in ``SCALES``; integers and booleans are 0 for ``zeros``."""
-    if isinstance(case, int):
-        return random_inputs(types, seed=case)
-    scale = SCALES[case]
-    return {
-        # Only floats are scaled: an integer scaled by 100 could be an index out of range.
-        name: (array * np.asarray(scale, array.dtype))
-        if array.dtype.kind == "f"
-        else array * np.asarray(scale != 0, array.dtype)
-        for name, array in random_inputs(types, seed=0).items()
-    }

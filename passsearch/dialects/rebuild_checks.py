@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import input_values
 import linker
 import loader_command
 import numpy as np
@@ -178,14 +179,8 @@ def require_linker() -> str:
 
 
 def make_inputs(record: Any) -> dict[str, Any]:
-    """Return the inputs of the recorded outputs: floats are normal, integers and booleans are 0 or 1."""
-    # The values depend on the order of the draws, so the inputs stay in the order of the record.
-    rng = np.random.default_rng(record["seed"])
-    inputs = {}
-    for name, (shape, dtype) in record["inputs"].items():
-        shape = [1 if size is None else size for size in shape]
-        is_float = dtype.startswith(("float", "bfloat"))
-        inputs[name] = (rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)).astype(dtype)
+    """Return the inputs of the recorded outputs, in the order of the record, which decides the values."""
+    inputs: dict[str, Any] = input_values.make_inputs(record["inputs"], record.get("ranges", {}), record["seed"])
     return inputs
 
 

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from filelock import FileLock
 
-from passsearch.core import TensorType
-from passsearch.dialects.contract import random_inputs
+from passsearch.core import CheckInputs, TensorType
+from passsearch.dialects.case_inputs import SAMPLE, case_inputs
 from passsearch.engines.client import EngineFailure, EngineSpec
 from passsearch.engines.contract import Array
 from passsearch.engines.disturbance import Disturbance
@@ -36,6 +36,7 @@ class EngineTiming:
         meter: Meter | None = None,
         samples: Path | None = None,
         device_lock: Path | None = None,
+        inputs: CheckInputs | None = None,
     ) -> None:
         """Prepare the first turn.
 
@@ -49,9 +50,11 @@ class EngineTiming:
             samples: NumPy file with samples and labels, which every engine classifies in the first turn.
             device_lock: File that is locked during the rounds, by whoever times kernels on the device. Engines start
                 without it, because that takes minutes where they compile.
+            inputs: Inputs of the turns; random ones of the types by default.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        self._references, self._types, self._plan, self._folder = list(references), types, plan, folder
+        self._references, self._plan, self._folder = list(references), plan, folder
+        self._inputs = inputs or CheckInputs(types)
         self._records, self._rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)  # noqa: S311 -- an order, no secret
         self._disturbances: list[tuple[Disturbance, ...]] = []
         self._meter, self._samples, self._device_lock = meter, samples, device_lock
@@ -68,7 +71,7 @@ class EngineTiming:
         _log.info("process %d of %d", turn + 1, plan.processes)
         with ExitStack() as stack:
             home = Path(stack.enter_context(TemporaryDirectory(prefix="process-", dir=self._folder)))
-            np.savez(home / "inputs.npz", **random_inputs(self._types, seed=turn))  # type: ignore[arg-type]
+            np.savez(home / "inputs.npz", **self._turn_inputs(turn))  # type: ignore[arg-type]
             expected = self._expected_outputs(home)
             visitors = []
             for record in self._rng.sample(self._records, len(self._records)):
@@ -83,6 +86,11 @@ class EngineTiming:
             if plan.kernel_runs and turn == 0:
                 for visitor in visitors:
                     visitor.list_kernels()
+
+    def _turn_inputs(self, turn: int) -> dict[str, Array]:
+        """Return the inputs of one turn: the user's samples one after the other, or random ones."""
+        count = self._inputs.sample_count
+        return case_inputs(self._inputs, f"{SAMPLE}{turn % count}" if count else turn)
 
     def _expected_outputs(self, home: Path) -> list[Array]:
         try:

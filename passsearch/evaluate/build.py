@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
+from passsearch.dialects.case_inputs import checked_cases
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
@@ -78,7 +79,9 @@ class Builder:
         self._reference_steps = () if is_doubted else session.reference_steps
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         summary = network.summary
-        self._strict_limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        # An import that computes in a coarser type than its source must not be judged by that type.
+        self._strict_limit = limit if session.model.limit is None else min(limit, session.model.limit)
 
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
@@ -243,8 +246,14 @@ class Builder:
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
 
-    def take_reference(self, file: Path) -> None:
-        """Take another toolchain's reference, which stays whatever a baseline of this one says."""
+    def take_reference(self, file: Path, network: Network) -> None:
+        """Take another toolchain's reference, which stays whatever a baseline of this one says.
+
+        Args:
+            file: The reference.
+            network: The network with the inputs that the reference was made on.
+        """
+        self._network = network
         # Where the file exists, no build makes a reference of its own.
         shutil.copyfile(file, self.reference)
         self._reference_steps = ()
@@ -304,7 +313,16 @@ class Builder:
         # A build that fails says nothing about the import.
         if failure.kind != "wrong_result":
             return None
-        return failure.reason, verification.case if verification else self._session.output_cases[0]
+        return failure.reason, self._telling_case(verification)
+
+    def _telling_case(self, verification: VerifyFact | None) -> int | str:
+        """Return the inputs on which to look for the first node that differs: random ones where they differ too."""
+        # On an edge case a value may be the difference of equal numbers, which says nothing about its node.
+        seeds = [case for case in self.cases if isinstance(case, int)]
+        if verification is None:
+            return seeds[0]
+        wrong = (case for case in seeds if not verification.by_case.get(str(case), 0.0) <= self._strict_limit)
+        return next(wrong, verification.case)
 
     def _build_after_reference(
         self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf
@@ -400,7 +418,7 @@ class Builder:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
         request = {
             **self._device_request("verify", folder),
-            "cases": self._session.output_cases if cases is None else cases,
+            "cases": self.cases if cases is None else cases,
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,
@@ -416,6 +434,11 @@ class Builder:
             reason = answer["mismatch"] or VerifyFact.from_fact(answer).text
             return {"failure": wrong_result(reason).to_json()}
         return answer
+
+    @property
+    def cases(self) -> tuple[int | str, ...]:
+        """Inputs on which outputs are compared with the reference."""
+        return checked_cases(self._network.check, self._session.output_cases)
 
     def _device_request(self, verb: str, folder: Path) -> dict[str, Any]:
         device = self._session.device

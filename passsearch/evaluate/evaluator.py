@@ -36,7 +36,7 @@ from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
-from passsearch.store import EXPECTED, NETWORK, STATES, Fact, Log, in_use
+from passsearch.store import EXPECTED, NETWORK, SAMPLES_FILE, STATES, Fact, Log, in_use
 from passsearch.toolchain import cache_folder, run_limit_bytes
 
 _log = logging.getLogger(__name__)
@@ -95,7 +95,6 @@ class WorkerEvaluator:
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=imported), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
         source = source_reference(session, network=self.network, facts=self._facts, file=folder / REFERENCE)
-        self.seconds["source"] = source.seconds
         self.builder = Builder(
             session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, source=source, **parts
         )
@@ -343,7 +342,10 @@ class WorkerEvaluator:
                 for evaluator in (self, other)
             )
             raise UserError(f"The toolchains import the network with other inputs ({mine}; {others}).")
-        self.builder.take_reference(other.builder.reference)
+        # The graphs of two dialects may show other tables.
+        self.network = self.network.with_check(other.network.check)
+        self.builder.take_reference(other.builder.reference, self.network)
+        self._timing = Timing(self.session, network=self.network, pool=self._pool)
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """Return what a deployment of a candidate needs, and write the imported network to ``folder``.
@@ -361,11 +363,16 @@ class WorkerEvaluator:
         seal(folder / NETWORK)
         if self.builder.source.runtime:
             shutil.copyfile(self.builder.reference, folder / EXPECTED)
+        if samples := self.network.samples:
+            shutil.copyfile(samples, folder / SAMPLES_FILE)
         return {
             "states": hashes,
             "expected": expected,
             "seed": DEPLOYMENT_SEED,
             **self.network.request(),
+            "inputs": self.network.inputs_to_json(),
+            "ranges": self.network.check.ranges_to_json(),
+            **({"samples": SAMPLES_FILE} if self.network.samples else {}),
             "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
             "tolerance": self.builder.limit(candidate),
             "reference": self.builder.source.to_json(),

@@ -13,7 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import MACHINE_FAULTS, NOTICE_LOG, replace_durably, require_trust
+from passsearch.analysis import input_ranges
+from passsearch.core import (
+    MACHINE_FAULTS,
+    NOTICE_LOG,
+    CheckInputs,
+    Json,
+    ModuleSummary,
+    replace_durably,
+    require_trust,
+)
+from passsearch.dialects.case_inputs import with_samples
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
@@ -35,6 +45,8 @@ from passsearch.toolchain import target_options
 from passsearch.worker import Worker
 
 ADVICE = "run: passsearch toolchain install {dialect} --with {name} (or install it beside your own TVM)"
+
+NO_GRAPH = ModuleSummary((), ())
 
 _log = logging.getLogger(__name__)
 _notices = logging.getLogger(NOTICE_LOG)
@@ -216,14 +228,31 @@ def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, sour
                 pool.close()
             answer = _load_once(pool, session, source)
         if "error" not in answer:
-            return answer
+            # Recorded, because the reference and all later checks have to be on the same inputs.
+            return {**answer, "ranges": _ranges(Network.from_fact(answer), session)}
         kind, reason = answer["error"]["kind"], answer["error"]["reason"]
         if kind in SPOILS:
             raise EnvironmentFault(f"Cannot import `{source['path']}`: {reason}; make room and try again.")
         raise UserError(f"Cannot import `{source['path']}`: {reason}.")
 
     _log.info("importing %s with %s", session.model.source, session.toolchain.name)
-    return Network.from_fact(facts.recall_or_record("load", "", load))
+    network = Network.from_fact(facts.recall_or_record("load", "", load))
+    samples = session.model.samples
+    return network if samples is None else network.with_check(with_samples(network.check, samples))
+
+
+def _ranges(network: Network, session: Session) -> dict[str, Json]:
+    """Return the ranges of the network's inputs in the form of facts."""
+    ranges = session.model.ranges
+    if ranges is None and not network.cases:
+        ranges = input_ranges(network.summary, network.inputs)
+    elif ranges is None:
+        ranges = {}
+        for case in network.cases:
+            # The graph is that of the first case's function.
+            graph = network.summary if case.function == network.cases[0].function else NO_GRAPH
+            ranges |= {case.full_name(name): range_ for name, range_ in input_ranges(graph, case.inputs).items()}
+    return CheckInputs(network.inputs, ranges).ranges_to_json()
 
 
 def _load_once(pool: WorkerPool, session: Session, source: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from passsearch.core import BuildOptions, Case, Json, ModuleSummary, TensorType
+from passsearch.core import BuildOptions, Case, CheckInputs, InputRange, Json, ModuleSummary, TensorType, read_ranges
 from passsearch.dialects.contract import KernelCalls, KernelCost
 from passsearch.evaluate.verify import Agreement, VerifyFact
 from passsearch.measure import Cf22Plan, Consumption, RoundPlan
@@ -44,6 +44,9 @@ class Network:
         root: The state of the IR that no pass has changed.
         inputs: Types by input name, in order.
         summary: The dataflow graph, of the first case where there are several.
+        ranges: Ranges of the values of inputs, by name; see ``CheckInputs``.
+        samples: File with the user's samples; empty without one.
+        sample_count: Number of samples in it.
         cases: The cases that are weighed, where there are several; ``inputs`` has the inputs of all.
         other_functions: Functions of the model file that are not tuned.
     """
@@ -53,13 +56,26 @@ class Network:
     summary: ModuleSummary
     cases: tuple[Case, ...] = ()
     other_functions: tuple[str, ...] = ()
+    ranges: Mapping[str, InputRange] = field(default_factory=dict)
+    samples: str = ""
+    sample_count: int = 0
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "Network":
         """Read the answer to ``load``."""
         inputs = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in fact["inputs"].items()}
         cases, others = map(Case.from_json, fact.get("cases", ())), fact.get("other_functions", ())
-        return cls(fact["state"], inputs, ModuleSummary.from_json(fact["summary"]), tuple(cases), tuple(others))
+        summary, ranges = ModuleSummary.from_json(fact["summary"]), read_ranges(fact.get("ranges", {}))
+        return cls(fact["state"], inputs, summary, tuple(cases), tuple(others), ranges)
+
+    @property
+    def check(self) -> CheckInputs:
+        """All that decides the inputs on which the network is checked and timed."""
+        return CheckInputs(self.inputs, self.ranges, self.samples, self.sample_count)
+
+    def with_check(self, check: CheckInputs) -> "Network":
+        """Return the network with other inputs of the check; their types are its own."""
+        return replace(self, ranges=check.ranges, samples=check.samples, sample_count=check.sample_count)
 
     @property
     def batch(self) -> int:
@@ -72,7 +88,7 @@ class Network:
         """Return what requests that run the network say about its inputs."""
         # Not `cases`, which in a request are the inputs on which outputs are compared.
         calls: dict[str, Json] = {"calls": [case.to_json() for case in self.cases]} if self.cases else {}
-        return {"inputs": self.inputs_to_json(), **calls}
+        return {"inputs": self.check.to_json(), **calls}
 
     def inputs_to_json(self) -> dict[str, Json]:
         """Return the input types in the form of worker requests."""

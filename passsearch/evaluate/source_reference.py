@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import IMPORT, SOURCE, Json
+from passsearch.dialects.case_inputs import checked_cases
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import LOG
@@ -79,6 +80,8 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
     """
     if session.recorded is not None:
         return _recorded(session.recorded, file)
+    if "build" in facts.kinds and "source" not in facts.kinds:
+        return SourceReference(reason="the run was begun before outputs were compared with the source's")
     if reason := _exemption(session):
         return SourceReference(reason=reason)
     fact = facts.recall("source", network.root)
@@ -87,7 +90,8 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
         return SourceReference.from_fact(fact)
     start = time.monotonic()
     # Deployments and audits are checked on inputs of their own, and the source may be gone by then.
-    cases = dict.fromkeys((*session.output_cases, DEPLOYMENT_SEED, *AUDIT_CASES))
+    later = (DEPLOYMENT_SEED, *AUDIT_CASES)
+    cases = dict.fromkeys((*checked_cases(network.check, session.output_cases), *later))
     request = {"cases": [*cases], "outputs": str(file), "total_s": SOURCE_S, **network.request()}
     try:
         answer = ask_source(session, request, log=file.with_name(LOG))
@@ -101,11 +105,13 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
         _log.warning("the import of %s is unproven: %s", session.model.source, reason)
     else:
         seal(file)
-    runtime = "" if reason else answer["runtime"]
-    seconds = time.monotonic() - start
-    fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
+    runtime, seconds = "" if reason else answer["runtime"], time.monotonic() - start
     _log.info("%s computed the expected outputs in %.2f s", runtime or "nothing", seconds)
-    return SourceReference.from_fact(facts.record("source", network.root, fact=fact))
+    # Another user's run has its file, but not this user's seal of it.
+    if fact is None or fact["runtime"] != runtime:
+        fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
+        facts.record("source", network.root, fact=fact)
+    return SourceReference.from_fact(fact)
 
 
 def _recorded(recorded: RecordedReference, file: Path) -> SourceReference:

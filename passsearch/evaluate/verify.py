@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from passsearch.core import Failure, Json
-from passsearch.dialects.contract import SCALES
+from passsearch.dialects.input_values import EDGES
 from passsearch.store import Fact
 
 DEVIATION = "outputs deviate"
@@ -43,7 +43,7 @@ class VerifyFact:
 
     Attributes:
         deviation: Largest deviation, as a share of the largest reference output.
-        case: Inputs on which it was found: a seed, or one of ``SCALES``.
+        case: Inputs on which it was found: a seed, or one of ``EDGES``.
         leads: Lead of the reference's class in the artifact's scores, one value for each random input; negative where
             the artifact has another class. ``None`` where outputs are no class scores.
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
@@ -98,7 +98,7 @@ class VerifyFact:
 
 
 def _deviation_text(case: str, deviation: float) -> str:
-    inputs = f"inputs `{case}`" if case in SCALES else f"inputs of seed {case}"
+    inputs = f"inputs `{case}`" if case in EDGES else f"inputs of seed {case}"
     return f"{DEVIATION} on {inputs} by {deviation:.2g} of the largest"
 
 

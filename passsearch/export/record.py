@@ -37,12 +37,13 @@ class Deployment:
         output_digests: Digest of every output (``passsearch.measure.outputs.digest``) for the inputs made from
             ``seed``.
         tolerance: Largest deviation of an output, as a share of the largest magnitude.
-        seed: Seed of the inputs (``passsearch.dialects.contract.random_inputs``).
+        seed: Seed of the inputs (``passsearch.dialects.input_values``).
         tvm_commit: Commit of the TVM, empty if it does not report one.
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
         reference: What the network's outputs were compared with; see docs/reference/result.md. Empty in files from
             before it was recorded.
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
+        ranges: Ranges of the values of inputs by name, which the inputs are made in.
     """
 
     dialect: Dialect
@@ -62,6 +63,7 @@ class Deployment:
     import_paths: tuple[str, ...] = ()
     calls: tuple[Mapping[str, Json], ...] = ()
     reference: Mapping[str, Json] = field(default_factory=dict)
+    ranges: Mapping[str, Json] = field(default_factory=dict)
 
 
 def read_pipeline(path: Path) -> Deployment:
@@ -103,6 +105,7 @@ def read_pipeline(path: Path) -> Deployment:
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
         calls=tuple(fields.items("calls")) if "calls" in fields.values else (),
         reference=fields.typed("reference", dict) if "reference" in fields.values else {},
+        ranges=fields.typed("ranges", dict) if "ranges" in fields.values else {},
     )
 
 

@@ -76,6 +76,7 @@ def export_run(
             network=run / NETWORK,
             model=model,
             inputs=deployment["inputs"],
+            ranges=deployment.get("ranges", {}),
             calls=tuple(Case.from_json(call).to_json() for call in deployment.get("calls", ())),
             ir_hashes=tuple(deployment["states"]),
             output_digests=tuple(deployment["expected"]),

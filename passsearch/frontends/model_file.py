@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from passsearch.core import PARTIAL, Case, Json, TensorType, replace_durably, safe_file_name
+from passsearch.core import PARTIAL, Case, InputRange, Json, TensorType, replace_durably, safe_file_name
 from passsearch.dialects.contract import SourceNetwork
 from passsearch.errors import EnvironmentFault
 
@@ -39,6 +39,10 @@ class ModelFile:
         toolchain: ``this`` if only the interpreter that wrote the file is certain to read it, else ``None``.
         function: Function of a compiler module that is tuned; empty for ``main``.
         cases: The cases that are weighed, where there are several.
+        samples: The user's file of samples; ``None`` without one.
+        ranges: Ranges of the inputs' values, where a run has recorded them; ``None`` to find them in the graph.
+        limit: Largest deviation of outputs that rounding explains, by the dtypes that the file computes in; ``None``
+            where the file does not tell.
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
         live: Opens the user's object, which its own framework runs in this process; ``None`` for a file.
@@ -56,6 +60,9 @@ class ModelFile:
     toolchain: str | None = None
     function: str = ""
     cases: tuple[Case, ...] = ()
+    samples: Path | None = None
+    ranges: Mapping[str, InputRange] | None = None
+    limit: float | None = None
     otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
     live: Callable[[], SourceNetwork] | None = field(default=None, compare=False, repr=False)
     original: "ModelFile | None" = field(default=None, compare=False, repr=False)
@@ -71,6 +78,11 @@ class ModelFile:
         }
         request |= {"parameters": str(self.parameters)} if self.parameters else {}
         return request | self.calls
+
+    @property
+    def samples_sha256(self) -> str:
+        """Digest of the user's file of samples; empty without one."""
+        return digest_files([self.samples]) if self.samples else ""
 
     @property
     def calls(self) -> dict[str, Json]:

@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from passsearch.core import TensorType
-from passsearch.dialects.contract import Executable, KernelCalls, KernelExecutable, random_inputs
+from passsearch.dialects.contract import Array, Executable, KernelCalls, KernelExecutable
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import FOREIGN_LIMIT, MIN_COUNTED_S
@@ -87,7 +86,7 @@ class Places:
 
 
 def time_places(
-    executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType], cores: Sequence[int] = ()
+    executables: Sequence[Executable], plan: PlacePlan, *, inputs: Mapping[str, Array], cores: Sequence[int] = ()
 ) -> list[Places | None]:
     """Run networks in turns and return the times of their kernels and of their whole inferences.
 
@@ -97,14 +96,14 @@ def time_places(
     Args:
         executables: The networks.
         plan: The plan of one process. In every run of a turn an inference is timed by its calls, another as a whole.
-        types: Their inputs.
+        inputs: Their inputs.
         cores: Cores that the process is pinned to. If others used them, all rounds run again.
     """
 
     def faster(_: Executable, first: KernelCalls, second: KernelCalls) -> KernelCalls:
         return [(name, min(seconds, other_s)) for (name, seconds), (_, other_s) in zip(first, second, strict=True)]
 
-    times = _run_in_turns(executables, plan, faster, types=types, cores=cores, with_runtime=False)
+    times = _run_in_turns(executables, plan, faster, inputs=inputs, cores=cores, with_runtime=False)
     return [
         None if calls is None else Places(_sums(calls, _call_weights(each, calls)), whole_s)
         for each, (calls, whole_s) in zip(executables, times, strict=True)
@@ -128,7 +127,7 @@ class Profile:
 
 
 def profile_networks(
-    executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType], cores: Sequence[int] = ()
+    executables: Sequence[Executable], plan: PlacePlan, *, inputs: Mapping[str, Array], cores: Sequence[int] = ()
 ) -> list[Profile]:
     """Run networks in turns and return the seconds of each one's calls, and of its whole inference.
 
@@ -138,14 +137,14 @@ def profile_networks(
     Args:
         executables: The networks.
         plan: The plan of one process. In every run of a turn an inference is timed by its calls, another as a whole.
-        types: Their inputs.
+        inputs: Their inputs.
         cores: Cores that the process is pinned to. If others used them, all rounds run again.
     """
 
     def faster(executable: Executable, *inferences: KernelCalls) -> KernelCalls:
         return min(inferences, key=lambda calls: sum(_sums(calls, _call_weights(executable, calls)).values()))
 
-    times = _run_in_turns(executables, plan, faster, types=types, cores=cores, with_runtime=True)
+    times = _run_in_turns(executables, plan, faster, inputs=inputs, cores=cores, with_runtime=True)
     return [
         Profile(calls, whole_s, [] if calls is None else _call_weights(each, calls))
         for each, (calls, whole_s) in zip(executables, times, strict=True)
@@ -171,7 +170,7 @@ def _run_in_turns(
     plan: PlacePlan,
     faster: Callable[[Executable, KernelCalls, KernelCalls], KernelCalls],
     *,
-    types: Mapping[str, TensorType],
+    inputs: Mapping[str, Array],
     cores: Sequence[int],
     with_runtime: bool,
 ) -> list[tuple[KernelCalls | None, float]]:
@@ -184,11 +183,10 @@ def _run_in_turns(
         plan: The plan of one process.
         faster: Returns what is kept of a network's calls so far and of its calls in another inference. It is not asked
             about inferences that called different kernels; the calls of such a network are ``None``.
-        types: Inputs of the networks.
+        inputs: Inputs of the networks.
         cores: Cores that the process is pinned to. If others used them, all rounds run again.
         with_runtime: True to time the calls of the runtime too.
     """
-    inputs = random_inputs(types, seed=0)
     fastest: list[KernelCalls | None] = []
     for executable in executables:
         executable.run(inputs)  # ``run_repeatedly`` reads the inputs that are set here

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.core import TensorType
-from passsearch.dialects.contract import SCALES, Array, Executable, case_inputs
+from passsearch.core import CheckInputs
+from passsearch.dialects.case_inputs import case_inputs
+from passsearch.dialects.contract import Array, Executable
+from passsearch.dialects.input_values import EDGES
 from passsearch.measure.mixture import Mixture
 
 DIGEST_VALUES = 64
@@ -33,7 +35,7 @@ CHANGE = "change_"
 def verify(
     executable: Executable,
     *,
-    types: Mapping[str, TensorType],
+    inputs: CheckInputs,
     cases: Sequence[int | str],
     outputs: Path,
     reference: Path | None,
@@ -44,7 +46,7 @@ def verify(
 
     Args:
         executable: The artifact.
-        types: The network's inputs.
+        inputs: The network's inputs.
         cases: Seeds of random inputs and names of edge inputs; see ``case_inputs``.
         outputs: File that gets the outputs if there is no reference, as arrays ``<case>_<index>`` of one ``.npz``.
         reference: File with the reference's outputs, on whose cases they are compared. ``None`` makes these outputs
@@ -61,7 +63,7 @@ def verify(
         ``_leads``; ``None`` after a mismatch).
     """
     if reference is None:
-        results, seconds = _run_cases(executable, types, cases=cases, longest_s=math.inf, total_s=total_s)
+        results, seconds = _run_cases(executable, inputs, cases=cases, longest_s=math.inf, total_s=total_s)
         run = cases[: len(seconds)]
         lost = next((key for key in results if key.partition("_")[0].isdigit() and _is_lost(results[key])), "")
         if lost:
@@ -69,8 +71,8 @@ def verify(
             reason = f"output {index} has no finite value on inputs of seed {case}, so no other output can be compared"
             common = {"run_s": min(seconds), "cases": len(run), "is_cut": False, "case": int(case), "mismatch": reason}
             return {**common, "deviation": math.inf, "leads": None, "deviations": {}, "changes": {}}
-        edges = [case for case in run if isinstance(case, str)]
-        changes = _changes(executable, types, expected=results, cases=edges, total_s=total_s)
+        edges = [case for case in run if case in EDGES]
+        changes = _changes(executable, inputs, expected=results, cases=edges, total_s=total_s)
         change_arrays = {f"{CHANGE}{case}": np.asarray(change) for case, change in changes.items()}
         _save(outputs, results | change_arrays)
         leads = _leads(results, results, cases=run)
@@ -79,8 +81,8 @@ def verify(
         return {**common, "deviation": 0.0, "leads": leads, "deviations": deviations, "changes": changes}
     with np.load(reference) as file:
         compared = [case for case in cases if f"{case}_0" in file.files]
-        results, seconds = _run_cases(executable, types, cases=compared, longest_s=longest_s, total_s=total_s)
-        changes = {case: float(file[f"{CHANGE}{case}"]) for case in SCALES if f"{CHANGE}{case}" in file.files}
+        results, seconds = _run_cases(executable, inputs, cases=compared, longest_s=longest_s, total_s=total_s)
+        changes = {case: float(file[f"{CHANGE}{case}"]) for case in EDGES if f"{CHANGE}{case}" in file.files}
         run = compared[: len(seconds)]
         is_cut = len(run) < len(compared) and min(seconds) > longest_s
         common = {"run_s": min(seconds), "cases": len(run), "is_cut": is_cut, "case": "", "mismatch": ""}
@@ -102,7 +104,7 @@ def verify(
 
 def _changes(
     executable: Executable,
-    types: Mapping[str, TensorType],
+    inputs: CheckInputs,
     *,
     expected: Mapping[str, Array],
     cases: Sequence[str],
@@ -117,9 +119,9 @@ def _changes(
     largest: dict[str, float] = {}
     start = time.perf_counter()
     for case, seed in itertools.product(cases, range(MOVEMENTS)):
-        inputs = case_inputs(types, case)
-        neighbours = neighbouring_inputs(inputs, seed=seed)
-        if time.perf_counter() - start > total_s or all(neighbours[name] is inputs[name] for name in inputs):
+        arrays = case_inputs(inputs, case)
+        neighbours = neighbouring_inputs(arrays, seed=seed)
+        if time.perf_counter() - start > total_s or all(neighbours[name] is arrays[name] for name in arrays):
             continue
         outputs = executable.run(neighbours)
         deviations = [relative_deviation(array, expected[f"{case}_{index}"]) for index, array in enumerate(outputs)]
@@ -144,7 +146,7 @@ def _neighbours(array: Array, rng: np.random.Generator) -> Array:
 
 def _run_cases(
     executable: Executable,
-    types: Mapping[str, TensorType],
+    inputs: CheckInputs,
     *,
     cases: Sequence[int | str],
     longest_s: float,
@@ -154,9 +156,9 @@ def _run_cases(
     results: dict[str, Array] = {}
     seconds: list[float] = []
     for case in cases:
-        inputs = case_inputs(types, case)
+        arrays = case_inputs(inputs, case)
         start = time.perf_counter()
-        outputs = executable.run(inputs)
+        outputs = executable.run(arrays)
         # By weights where there are several cases, as the latencies that a limit comes from.
         seconds.append(executable.run_s if isinstance(executable, Mixture) else time.perf_counter() - start)
         results |= {f"{case}_{index}": array for index, array in enumerate(outputs)}

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.core import TensorType
-from passsearch.dialects.contract import Array, Executable, random_inputs
+from passsearch.dialects.contract import Array, Executable
 from passsearch.measure.mixture import WeightedSeconds
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.stack import DEPTHS, call_at_depth
@@ -98,13 +97,13 @@ def plan_from_json(data: Mapping[str, Any]) -> RoundPlan | Cf22Plan:
 
 
 def measure(
-    executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: RoundPlan | Cf22Plan, cores: list[int]
+    executables: Sequence[Executable], *, inputs: Mapping[str, Array], plan: RoundPlan | Cf22Plan, cores: list[int]
 ) -> dict[str, Any]:
     """Time artifacts by a plan; the first is the baseline.
 
     Args:
         executables: The artifacts.
-        types: The network's inputs.
+        inputs: Inputs of every run.
         plan: The plan.
         cores: Cores that the process is pinned to, one for each kernel thread; see ``processor.pin_process``.
 
@@ -112,7 +111,7 @@ def measure(
         ``samples`` (seconds per inference, one list per artifact), ``spans`` (begin and end of every round on the
         monotonic clock), ``conditions`` and, for networks with several cases, ``parts`` (the samples' seconds by case).
     """
-    inputs, counters = random_inputs(types, seed=0), partial(CpuTimes.read, cores)
+    counters = partial(CpuTimes.read, cores)
     if isinstance(plan, Cf22Plan):
         for executable in executables:
             executable.run(inputs)

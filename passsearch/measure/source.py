@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Case, TensorType
+from passsearch.core import Case, CheckInputs
 from passsearch.dialects.contract import SourceNetwork
 from passsearch.measure import outputs
 from passsearch.measure.mixture import Mixture
@@ -20,7 +20,7 @@ def source_outputs(network: SourceNetwork, request: Mapping[str, Any]) -> dict[s
     cases = [Case.from_json(case) for case in request.get("calls", ())]
     answer = outputs.verify(
         Mixture(network, cases) if cases else network,
-        types={name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in request["inputs"].items()},
+        inputs=CheckInputs.from_json(request["inputs"]),
         cases=request["cases"],
         outputs=Path(request["outputs"]),
         reference=None,

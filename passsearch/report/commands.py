@@ -35,7 +35,10 @@ OPTIONS = {
 
 
 def tune_command(record: RunRecord) -> str:
-    """Return the command of a run, as its folder recorded it; ``FILE`` stands for catalogs, whose names it lacks."""
+    """Return the command of a run, as its folder recorded it.
+
+    ``FILE`` stands for catalogs and samples, whose names the folder lacks.
+    """
     words = ["passsearch", "tune", _model(record.document.get("model") or {})]
     settings = {**_from_result(record.document), **record.settings}
     for name, option in OPTIONS.items():
@@ -44,6 +47,7 @@ def tune_command(record: RunRecord) -> str:
             words += [option, _word(value)]
     words += [word for name, kind in _inputs(settings) for word in ("--input", f"{name}:{kind}")]
     words += _calls(record.document.get("model") or {})
+    words += ["--samples", "FILE"] if settings.get("samples") else []
     words += ["--catalog", "FILE"] if settings.get("catalogs") else []
     return " ".join(shlex.quote(word) for word in (*words, "--out", "RUN"))
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from passsearch.core import CONSTANTS
+from passsearch.core import CONSTANTS, UNKNOWN
 from passsearch.report.composition import kernel_lines
 from passsearch.report.formatting import (
     MISSING,
@@ -147,6 +147,7 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
         yield from _reference(document.get("reference"))
+    yield from _input_lines(lookup(document, "model", "inputs") or {})
     note = recalled_note(document)
     if note:
         yield "*", note
@@ -163,6 +164,13 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _unavailable(lookup(document, "best", "unavailable") or {})
     if document.get("interrupted"):
         yield "interrupted", "this is the result so far; the same command continues the run"
+
+
+def _input_lines(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the inputs on which outputs were compared with the values 0 and 1 only."""
+    unknown = [name for name, kind in inputs.items() if lookup(kind, "range", "source") == UNKNOWN]
+    if unknown:
+        yield "inputs", f"only 0 and 1 were tried for {', '.join(unknown)}; give others by --samples FILE.npz"
 
 
 def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

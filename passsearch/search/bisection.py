@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 
 from passsearch.core import Candidate, Failure, PassSpec
-from passsearch.dialects.contract import case_inputs
+from passsearch.dialects.case_inputs import case_inputs
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.store import write_json
 
@@ -113,8 +113,8 @@ def write_reproducer(
             return False
     arrays = {
         f"{case}/{name}": array
-        for case in evaluator.session.output_cases
-        for name, array in case_inputs(evaluator.network.inputs, case).items()
+        for case in evaluator.builder.cases
+        for name, array in case_inputs(evaluator.network.check, case).items()
     }
     np.savez_compressed(folder / "inputs.npz", **arrays)  # type: ignore[arg-type]
     factories = evaluator.session.factories

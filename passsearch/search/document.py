@@ -132,13 +132,18 @@ def scored_document(
 def model_document(session: Session, network: Network) -> Document:
     """Return the network that was tuned."""
     model = session.model
-    inputs = {name: {"shape": list(kind.shape), "dtype": kind.dtype} for name, kind in network.inputs.items()}
+    ranges = {name: {"range": range_.to_json()} for name, range_ in network.check.ranges.items()}
+    inputs = {
+        name: {"shape": list(kind.shape), "dtype": kind.dtype, **ranges.get(name, {})}
+        for name, kind in network.inputs.items()
+    }
     return {
         "name": model.name,
         "source": model.source,
         "sha256": model.sha256,
         "batch": network.batch,
         "inputs": inputs,
+        **({"samples": network.sample_count} if network.sample_count else {}),
         "function": model.function or ("" if network.cases else MAIN),
         "other_functions": list(network.other_functions),
         **({"cases": [case.to_json() for case in network.cases]} if network.cases else {}),

@@ -40,6 +40,7 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
     # It decides which network a compiler gets, so states of one version are not those of another.
     settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
     settings |= {"function": model.function} if model.function else {}
+    settings |= {"samples": model.samples_sha256} if model.samples else {}
     settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
     settings |= {"reference": session.reference} if session.reference != SOURCE else {}
     if session.plans != MeasurementPlans():

@@ -21,7 +21,7 @@ SCHEMA = "passsearch/1"
 RESULT = "result.json"
 """File name of the result in a run folder."""
 
-NETWORK = "network.json"
+NETWORK, SAMPLES_FILE = "network.json", "samples.npz"
 """File name of the imported network's IR, in a run folder and in a deployment."""
 
 EXPECTED = "expected.npz"

@@ -20,15 +20,18 @@ from passsearch.core import (
     PASSES,
     BuildOptions,
     Case,
+    CheckInputs,
     DeclaredInput,
     Failure,
     PassSpec,
     TensorType,
     resolve_inputs,
 )
+from passsearch.dialects.case_inputs import case_inputs, timed_inputs
 from passsearch.dialects.contract import (
     KERNEL_COSTS,
     KERNEL_HASHES,
+    Array,
     Artifact,
     CompileError,
     Executable,
@@ -36,8 +39,6 @@ from passsearch.dialects.contract import (
     KernelExecutable,
     ModelSource,
     Module,
-    case_inputs,
-    random_inputs,
 )
 from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.mixture import Mixture
@@ -180,7 +181,7 @@ class Verbs:
         pin_process(self._bridge.threads())  # the time of a slow run is also its latency
         answer = outputs.verify(
             executable,
-            types=_types(request["inputs"]),
+            inputs=CheckInputs.from_json(request["inputs"]),
             cases=request["cases"],
             outputs=Path(request["outputs"]),
             reference=Path(request["reference"]) if request.get("reference") else None,
@@ -197,9 +198,9 @@ class Verbs:
 
     def do_measure(self, request: Request) -> Answer:
         """Time all artifacts by a plan."""
-        plan, types = rounds.plan_from_json(request["plan"]), _types(request["inputs"])
+        plan, inputs = rounds.plan_from_json(request["plan"]), _timed_inputs(request)
         executables = [self._open(folder, request) for folder in request["folders"]]
-        return rounds.measure(executables, types=types, plan=plan, cores=pin_process(self._bridge.threads()))
+        return rounds.measure(executables, inputs=inputs, plan=plan, cores=pin_process(self._bridge.threads()))
 
     def do_kernels(self, request: Request) -> Answer:
         """List the kernels of a state that are not scheduled yet, and the size of its constants."""
@@ -248,8 +249,8 @@ class Verbs:
         """Time the kernels of all artifacts; ``None`` for one whose runtime does not tell kernels apart."""
         executables = [self._open(folder, request) for folder in request["folders"]]
         cores = pin_process(self._bridge.threads())
-        plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
-        return [each and asdict(each) for each in time_networks(executables, plan, types=types, cores=cores)]
+        plan, inputs = kernels.PlacePlan(**request["plan"]), _timed_inputs(request)
+        return [each and asdict(each) for each in time_networks(executables, plan, inputs=inputs, cores=cores)]
 
     def _build_kernels(self, distinct: Mapping[str, KernelExecutable]) -> dict[str, float | str]:
         """Build kernels; return for each its share of the seconds that took, or the reason why it failed."""
@@ -280,7 +281,7 @@ class Verbs:
         plan = windows.WindowPlan(**request["plan"])
         pin_process(self._bridge.threads())
         for executable in executables:
-            executable.run(random_inputs(_types(request["inputs"]), seed=0))
+            executable.run(_timed_inputs(request))
         return {"windows": windows.run_windows([each.run_repeatedly for each in executables], plan=plan)}
 
     def do_kernel_windows(self, request: Request) -> Answer:
@@ -289,20 +290,20 @@ class Verbs:
         executable = self._open(folder, request)
         plan = windows.WindowPlan(**request["plan"])
         pin_process(self._bridge.threads())
-        runs = executable.kernel_runs(random_inputs(_types(request["inputs"]), seed=0)) or {}
+        runs = executable.kernel_runs(_timed_inputs(request)) or {}
         calls = {name: run.calls for name, run in runs.items()}
         return {"calls": calls, "windows": windows.run_windows([run.repeat for run in runs.values()], plan=plan)}
 
     def do_expect(self, request: Request) -> Answer:
         """Answer digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
         executable = self._open(request["folder"], request)
-        inputs = random_inputs(_types(request["inputs"]), seed=request["seed"])
+        inputs = case_inputs(CheckInputs.from_json(request["inputs"]), request["seed"])
         return {"expected": outputs.digest(executable.run(inputs))}
 
     def do_deviations(self, request: Request) -> Answer:
         """Import and build a network, and answer the deviation of each of its outputs on the inputs of one case."""
         self._build(self._bridge.load(_source(request["source"])), request)
-        inputs = case_inputs(_types(request["inputs"]), request["case"])
+        inputs = case_inputs(CheckInputs.from_json(request["inputs"]), request["case"])
         computed = self._open(request["folder"], request).run(inputs)
         with np.load(request["expected"]) as file:
             expected = [file[f"{request['case']}_{place}"] for place in range(len(computed))]
@@ -392,6 +393,10 @@ def _source(data: Request) -> ModelSource:
         function=data.get("function", ""),
         cases=cases,
     )
+
+
+def _timed_inputs(request: Request) -> dict[str, Array]:
+    return timed_inputs(CheckInputs.from_json(request["inputs"]))
 
 
 def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:

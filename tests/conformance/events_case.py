@@ -10,7 +10,8 @@ from importlib import import_module
 from pathlib import Path
 
 from passsearch.core import BuildOptions
-from passsearch.dialects.contract import ModelSource, random_inputs
+from passsearch.dialects.case_inputs import random_inputs
+from passsearch.dialects.contract import ModelSource
 
 home, _, name = sys.argv[1].partition(":")
 bridge = getattr(import_module(home), name)(sys.argv[2])

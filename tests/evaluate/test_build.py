@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from passsearch.api.common import open_evaluator
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, CheckInputs, Failure, PassSpec, Pipeline
 from passsearch.evaluate import OUTPUT_CASES, Built, WorkerLimits, open_session
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.disk_limit import DiskLimit
@@ -127,7 +127,9 @@ def make_builder(
         dialect=dialect,
         deviation_limit=lambda _, strict: strict,
     )
-    network: Any = SimpleNamespace(summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict)
+    network: Any = SimpleNamespace(
+        summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict, check=CheckInputs({})
+    )
     compiler = NoPasses() if reference_steps else Compiler()
     applier: Any = SimpleNamespace(graph=SimpleNamespace(root="imported"), compiler=compiler)
     pool: Any = SimpleNamespace(ask=lambda *_, **__: answer, timer=None)
@@ -211,7 +213,7 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
     compiler: Any = SimpleNamespace(ask=lambda *_, **__: built if is_built else late)
     pool: Any = SimpleNamespace(ask=lambda *_, **__: late, timer=None)
     summary = SimpleNamespace(computed_types=("float32",), quantizes=False)
-    network: Any = SimpleNamespace(summary=summary, request=dict)
+    network: Any = SimpleNamespace(summary=summary, request=dict, check=CheckInputs({}))
     session: Any = SimpleNamespace(
         limits=WorkerLimits(600.0, run_s=100.0), cannot_run_reason="", device="cpu", output_cases=(), reference_steps=()
     )
@@ -281,7 +283,7 @@ def test_outputs_are_judged_again_by_another_toolchains_reference(tmp_path: Path
         builder.reference.touch()
         assert isinstance(builder.build("state", Candidate()), Built)
         again = make_builder(tmp_path / "a", WRONG, cache=cache, log=log)
-        again.take_reference(tmp_path / "reference.npz")
+        again.take_reference(tmp_path / "reference.npz", again._network)
         outcome = again.build("state", Candidate())
         assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import passsearch
-from passsearch.core import BuildOptions, PassSpec, Pipeline
+from passsearch.core import BuildOptions, CheckInputs, PassSpec, Pipeline, TensorType
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
 from passsearch.export import Deployment, read_pipeline, write_deployment
@@ -73,6 +73,7 @@ def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: 
         "build_model.py",
         "rebuild_checks.py",
         "linker.py",
+        "input_values.py",
         "quantized.py",
         "pipeline.json",
         "network.json",
@@ -211,6 +212,7 @@ def test_an_earlier_export_is_replaced(
         "build_model.py",
         "rebuild_checks.py",
         "linker.py",
+        "input_values.py",
         "quantized.py",
         "pipeline.json",
         "network.json",
@@ -398,7 +400,8 @@ def _transform_and_build(worker: Worker, home: Path, target: str) -> Deployment:
     artifact = str(home / "artifact")
     request("build", state=states[-1], options=options.to_json(), folder=artifact)
     inputs = loaded["inputs"]
-    digests = request("expect", folder=artifact, device="cpu", inputs=inputs, seed=3)["expected"]
+    check = CheckInputs({name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in inputs.items()})
+    digests = request("expect", folder=artifact, device="cpu", inputs=check.to_json(), seed=3)["expected"]
     return Deployment(
         dialect=DIALECTS["relay"],
         tvm_version="0.16.dev0",

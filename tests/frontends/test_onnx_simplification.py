@@ -11,8 +11,8 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from passsearch.core import TensorType
-from passsearch.dialects.contract import case_inputs
+from passsearch.core import CheckInputs, TensorType
+from passsearch.dialects.case_inputs import case_inputs
 from passsearch.frontends import ModelFile, resolve, simplify_onnx
 
 COMPUTED = ("reshape-computed", "expand-computed", "mask-computed", "fill-computed", "resize-computed")
@@ -33,7 +33,7 @@ def operators(path: Path) -> set[str]:
 
 
 def outputs(path: Path, inputs: dict[str, TensorType]) -> list[np.ndarray]:
-    return [np.asarray(each) for each in ReferenceEvaluator(str(path)).run(None, case_inputs(inputs, 1))]
+    return [np.asarray(each) for each in ReferenceEvaluator(str(path)).run(None, case_inputs(CheckInputs(inputs), 1))]
 
 
 def types_of(path: Path) -> dict[str, TensorType]:

@@ -94,7 +94,7 @@ def test_a_kernel_in_its_place_is_timed_with_the_caches_that_its_own_network_lea
     clock = Clock()
     monkeypatch.setattr(kernels, "time", clock)
     networks = [ScriptedNetwork(clock), ScriptedNetwork(clock, names=("dense", "dense", "add"))]
-    assert time_places(networks, PLAN, types={}) == [  # type: ignore[arg-type]
+    assert time_places(networks, PLAN, inputs={}) == [  # type: ignore[arg-type]
         Places({"dense": 1.0, "add": 2.0}, 6.0),
         Places({"dense": 1.0 + 2.0, "add": 3.0}, 9.0),
     ]
@@ -106,7 +106,7 @@ def test_a_runtime_that_does_not_tell_kernels_apart_has_no_times_in_places() -> 
         def run_by_kernel(self, _: object, *, with_runtime: bool) -> None:
             return None
 
-    assert time_places([Whole(Clock())], PLAN, types={}) == [None]  # type: ignore[list-item]
+    assert time_places([Whole(Clock())], PLAN, inputs={}) == [None]  # type: ignore[list-item]
 
 
 class ObservedNetwork(ScriptedNetwork):
@@ -127,7 +127,7 @@ def test_a_profile_has_the_fastest_inference_observed_and_not(monkeypatch: pytes
     clock = Clock()
     monkeypatch.setattr(kernels, "time", clock)
     networks = [ObservedNetwork(clock), ObservedNetwork(clock)]
-    for profile in profile_networks(networks, PLAN, types={}):  # type: ignore[arg-type]
+    for profile in profile_networks(networks, PLAN, inputs={}):  # type: ignore[arg-type]
         assert profile.calls == [("runtime.alloc", 0.5), ("dense", 2.0)]
         assert profile.whole_s == pytest.approx(6.0)
     assert [network.runs for network in networks] == [1 + 3 * 2] * 2
@@ -138,5 +138,5 @@ def test_a_profile_has_the_whole_inference_where_calls_are_not_told_apart(monkey
     monkeypatch.setattr(kernels, "time", clock)
     network = ObservedNetwork(clock)
     monkeypatch.setattr(network, "run_by_kernel", lambda *_, **__: None)
-    (profile,) = profile_networks([network], PLAN, types={})  # type: ignore[list-item]
+    (profile,) = profile_networks([network], PLAN, inputs={})  # type: ignore[list-item]
     assert profile.calls is None and profile.whole_s == pytest.approx(6.0)

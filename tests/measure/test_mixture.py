@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from passsearch.core import Case, TensorType
+from passsearch.core import Case, CheckInputs, TensorType
+from passsearch.dialects.case_inputs import random_inputs
 from passsearch.dialects.contract import Array, Executable, KernelCalls
 from passsearch.measure.kernels import PlacePlan, profile_networks, time_places
 from passsearch.measure.mixture import Mixture, WeightedSeconds
@@ -71,7 +72,9 @@ def test_a_short_case_runs_more_often_than_a_long_one() -> None:
 
 def test_the_only_sample_of_a_slow_network_is_the_mean_by_weights_too() -> None:
     network = Mixture(TwoFunctions(), CASES)
-    answer = measure([network], types=TYPES, plan=RoundPlan(visit_s=0.001, race_s=0.001), cores=[0])
+    answer = measure(
+        [network], inputs=random_inputs(TYPES, seed=0), plan=RoundPlan(visit_s=0.001, race_s=0.001), cores=[0]
+    )
     ((sample,),), ((parts,),) = answer["samples"], answer["parts"]
     assert sample == pytest.approx(0.25 * parts[0] + 0.75 * parts[1]) and sample < SECONDS["main_long"]
 
@@ -79,7 +82,9 @@ def test_the_only_sample_of_a_slow_network_is_the_mean_by_weights_too() -> None:
 def test_outputs_of_every_case_are_compared(tmp_path) -> None:
     def check(error: float, reference) -> dict:
         network = Mixture(TwoFunctions(error=error), CASES)
-        return verify(network, types=TYPES, cases=[1], outputs=tmp_path / "reference.npz", reference=reference)
+        return verify(
+            network, inputs=CheckInputs(TYPES), cases=[1], outputs=tmp_path / "reference.npz", reference=reference
+        )
 
     check(0.0, None)
     assert check(0.0, tmp_path / "reference.npz")["deviation"] == 0.0
@@ -88,7 +93,7 @@ def test_outputs_of_every_case_are_compared(tmp_path) -> None:
 
 def test_the_seconds_of_a_verification_are_the_mean_by_weights(tmp_path) -> None:
     network = Mixture(TwoFunctions(), CASES)
-    answer = verify(network, types=TYPES, cases=[1], outputs=tmp_path / "reference.npz", reference=None)
+    answer = verify(network, inputs=CheckInputs(TYPES), cases=[1], outputs=tmp_path / "reference.npz", reference=None)
     assert answer["run_s"] < SECONDS["main_long"]
 
 
@@ -102,17 +107,17 @@ PLACES = PlacePlan(processes=1, rounds=2, least_rounds=1, runs=1)
 
 
 def test_kernels_in_their_places_count_by_the_weight_of_their_case() -> None:
-    (places,) = time_places([Mixture(TwoFunctions(), CASES)], PLACES, types=TYPES)
+    (places,) = time_places([Mixture(TwoFunctions(), CASES)], PLACES, inputs=random_inputs(TYPES, seed=0))
     assert places is not None and 0.25 * SECONDS["main_long"] <= places.whole_s < SECONDS["main_long"]
     assert places.kernels["kernel of main_long"] == pytest.approx(0.25 * SECONDS["main_long"])
     assert places.kernels["kernel of main_short"] == pytest.approx(0.75 * SECONDS["main_short"])
 
 
 def test_a_profile_of_several_cases_has_weights_and_the_mean_inference() -> None:
-    (profile,) = profile_networks([Mixture(TwoFunctions(), CASES)], PLACES, types=TYPES)
+    (profile,) = profile_networks([Mixture(TwoFunctions(), CASES)], PLACES, inputs=random_inputs(TYPES, seed=0))
     assert profile is not None and profile.weights == [0.25, 0.75]
     assert 0.25 * SECONDS["main_long"] <= profile.whole_s < SECONDS["main_long"]
-    (one,) = profile_networks([TwoFunctions()], PLACES, types={"x": ROW})
+    (one,) = profile_networks([TwoFunctions()], PLACES, inputs=random_inputs({"x": ROW}, seed=0))
     assert one is not None and one.weights == [1.0] and one.whole_s >= SECONDS["main_long"]
 
 

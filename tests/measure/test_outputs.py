@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from passsearch.core import TensorType
-from passsearch.dialects.contract import SCALES, Array, case_inputs
+from passsearch.core import CheckInputs, TensorType
+from passsearch.dialects.case_inputs import case_inputs
+from passsearch.dialects.contract import Array
 from passsearch.measure.outputs import relative_deviation, verify
+
+SCALES = ("zeros", "small", "large")
 
 
 def test_the_deviation_is_a_share_of_the_largest_value() -> None:
@@ -56,10 +59,10 @@ class Overflowing:
 
 def test_outputs_without_a_finite_value_are_no_reference(tmp_path: Path) -> None:
     types, file = {"x": TensorType((2, 3), "float32")}, tmp_path / "reference.npz"
-    answer = verify(Overflowing(0.0), types=types, cases=(1, 2, "large"), outputs=file, reference=None)
+    answer = verify(Overflowing(0.0), inputs=CheckInputs(types), cases=(1, 2, "large"), outputs=file, reference=None)
     assert "output 1 has no finite value on inputs of seed 1" in answer["mismatch"] and math.isinf(answer["deviation"])
     assert not file.exists()
-    stable = verify(Overflowing(50.0), types=types, cases=(1, 2, "large"), outputs=file, reference=None)
+    stable = verify(Overflowing(50.0), inputs=CheckInputs(types), cases=(1, 2, "large"), outputs=file, reference=None)
     assert (stable["mismatch"], stable["deviation"]) == ("", 0.0) and file.exists()
 
 
@@ -68,7 +71,7 @@ TYPES = {"x": TensorType((2, 3), "float16"), "ids": TensorType((4,), "int64"), "
 
 @pytest.mark.parametrize("case_name", [1, *SCALES])
 def test_every_case_has_the_types_of_the_network(case_name: int | str) -> None:
-    inputs = case_inputs(TYPES, case_name)
+    inputs = case_inputs(CheckInputs(TYPES), case_name)
     assert {name: (array.shape, str(array.dtype)) for name, array in inputs.items()} == {
         "x": ((2, 3), "float16"),
         "ids": ((4,), "int64"),
@@ -95,10 +98,10 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     types = {"x": TensorType((2, 8), "float32")}
     reference = tmp_path / "reference.npz"
     cases = (1, 2, *SCALES)
-    verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=None)
-    wrong = verify(Clipping(50.0), types=types, cases=cases, outputs=reference, reference=reference)
+    verify(Clipping(1e9), inputs=CheckInputs(types), cases=cases, outputs=reference, reference=None)
+    wrong = verify(Clipping(50.0), inputs=CheckInputs(types), cases=cases, outputs=reference, reference=reference)
     assert wrong["case"] == "large" and wrong["deviation"] > 0.1
-    right = verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=reference)
+    right = verify(Clipping(1e9), inputs=CheckInputs(types), cases=cases, outputs=reference, reference=reference)
     assert right["deviation"] == 0.0
 
 
@@ -116,7 +119,11 @@ class Waves:
 
 
 def test_the_change_of_an_unstable_reference_is_that_of_one_rounding_of_its_inputs(tmp_path: Path) -> None:
-    common: Any = {"types": {"x": TensorType((2, 64), "float32")}, "cases": (1, *SCALES), "reference": None}
+    common: Any = {
+        "inputs": CheckInputs({"x": TensorType((2, 64), "float32")}),
+        "cases": (1, *SCALES),
+        "reference": None,
+    }
     stable = verify(Waves(1e-3), outputs=tmp_path / "stable.npz", **common)["changes"]
     unstable = verify(Waves(100.0), outputs=tmp_path / "unstable.npz", **common)["changes"]
     assert set(stable) == set(unstable) == {"small", "large"}, "a rounding does not move zeros"
@@ -127,7 +134,7 @@ def test_the_change_of_an_unstable_reference_is_that_of_one_rounding_of_its_inpu
 
 def test_the_change_stands_in_the_reference_for_every_candidate(tmp_path: Path) -> None:
     types, reference = {"x": TensorType((2, 64), "float32")}, tmp_path / "reference.npz"
-    common: Any = {"types": types, "cases": (1, *SCALES), "outputs": reference}
+    common: Any = {"inputs": CheckInputs(types), "cases": (1, *SCALES), "outputs": reference}
     made = verify(Waves(100.0), reference=None, **common)
     found = verify(Waves(100.0, error=0.01), reference=reference, **common)
     assert found["changes"] == made["changes"]
@@ -137,9 +144,9 @@ def test_the_change_stands_in_the_reference_for_every_candidate(tmp_path: Path) 
 
 def test_integers_and_a_slow_reference_have_no_change(tmp_path: Path) -> None:
     common: Any = {"cases": (1, *SCALES), "outputs": tmp_path / "reference.npz", "reference": None}
-    slow = verify(Slow(1e9), types={"x": TensorType((2, 8), "float32")}, total_s=0.0, **common)
+    slow = verify(Slow(1e9), inputs=CheckInputs({"x": TensorType((2, 8), "float32")}), total_s=0.0, **common)
     assert slow["changes"] == {}
-    integers = verify(Clipping(1e9), types={"x": TensorType((2, 8), "int64")}, **common)
+    integers = verify(Clipping(1e9), inputs=CheckInputs({"x": TensorType((2, 8), "int64")}), **common)
     assert integers["changes"] == {}
 
 
@@ -157,7 +164,7 @@ def test_an_artifact_that_is_too_slow_runs_once_and_is_still_compared(
 ) -> None:
     types, cases = {"x": TensorType((2, 8), "float32")}, (1, 2, *SCALES)
     reference = tmp_path / "reference.npz"
-    common: Any = {"types": types, "cases": cases, "outputs": reference}
+    common: Any = {"inputs": CheckInputs(types), "cases": cases, "outputs": reference}
     verify(Clipping(1e9), reference=None, **common)
     right = verify(Slow(1e9), reference=reference, longest_s=longest_s, **common)
     assert right["deviation"] == 0.0 and not right["mismatch"]
@@ -168,7 +175,11 @@ def test_an_artifact_that_is_too_slow_runs_once_and_is_still_compared(
 
 def test_a_slow_reference_runs_on_fewer_inputs_and_only_those_are_compared(tmp_path: Path) -> None:
     reference = tmp_path / "reference.npz"
-    common: Any = {"types": {"x": TensorType((2, 8), "float32")}, "cases": (1, 2, *SCALES), "outputs": reference}
+    common: Any = {
+        "inputs": CheckInputs({"x": TensorType((2, 8), "float32")}),
+        "cases": (1, 2, *SCALES),
+        "outputs": reference,
+    }
     made = verify(Slow(1e9), reference=None, total_s=0.3, **common)
     assert (made["cases"], made["is_cut"]) == (2, False)
     right = verify(Clipping(1e9), reference=reference, **common)
@@ -178,7 +189,11 @@ def test_a_slow_reference_runs_on_fewer_inputs_and_only_those_are_compared(tmp_p
 
 def test_a_slow_artifact_runs_on_fewer_inputs_than_a_fast_reference(tmp_path: Path) -> None:
     reference = tmp_path / "reference.npz"
-    common: Any = {"types": {"x": TensorType((2, 8), "float32")}, "cases": (1, 2, *SCALES), "outputs": reference}
+    common: Any = {
+        "inputs": CheckInputs({"x": TensorType((2, 8), "float32")}),
+        "cases": (1, 2, *SCALES),
+        "outputs": reference,
+    }
     verify(Clipping(1e9), reference=None, **common)
     right = verify(Slow(1e9), reference=reference, total_s=0.3, **common)
     assert (right["cases"], right["is_cut"], right["deviation"]) == (2, False, 0.0)
@@ -200,7 +215,7 @@ class Scores:
 
 def leads(tmp_path: Path, expected: Scores, actual: Scores) -> list[float] | None:
     types = {"x": TensorType((2, 8), "float32")}
-    options = {"types": types, "cases": (1, "large"), "outputs": tmp_path / "reference.npz"}
+    options = {"inputs": CheckInputs(types), "cases": (1, "large"), "outputs": tmp_path / "reference.npz"}
     verify(expected, reference=None, **options)  # type: ignore[arg-type]
     answer = verify(actual, reference=tmp_path / "reference.npz", **options)  # type: ignore[arg-type]
     return answer["leads"]  # type: ignore[no-any-return]

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, Executable
 from passsearch.measure import race_critical_values
 from passsearch.measure.processor import CpuTimes, pin_process
@@ -89,7 +88,7 @@ def test_samples_are_the_seconds_of_an_inference() -> None:
 
     plan = RoundPlan(rounds=4, runs=3, run_s=0.002)
     answer = measure(
-        [Sleeper(0.001), Sleeper(0.002)], types={"x": TensorType((1,), "float32")}, plan=plan, cores=pin_process(1)
+        [Sleeper(0.001), Sleeper(0.002)], inputs={"x": np.zeros(1, "float32")}, plan=plan, cores=pin_process(1)
     )
     fast, slow = (min(samples) for samples in answer["samples"])
     assert 0.001 <= fast < 0.1 and 0.002 <= slow < 0.1  # a sleep may last longer on a busy machine, never shorter

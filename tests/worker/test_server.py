@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from passsearch.core import PassSpec
+from passsearch.core import CheckInputs, PassSpec
 from passsearch.dialects.contract import Artifact, CompileError
 from passsearch.worker.server import _answer
 from passsearch.worker.state_cache import StateCache
@@ -89,7 +89,7 @@ def test_the_device_memory_of_a_build_has_no_other_build_in_it(
     request = {
         "verb": "verify",
         "device": device,
-        "inputs": {},
+        "inputs": CheckInputs({}).to_json(),
         "cases": [1, 2],
         "outputs": str(tmp_path / "o.npz"),
         "total_s": 9.0,
@@ -184,7 +184,7 @@ def test_device_memory_is_unknown_where_another_program_gives_back_more_than_the
     request = {
         "verb": "verify",
         "device": "cuda:0",
-        "inputs": {},
+        "inputs": CheckInputs({}).to_json(),
         "cases": [1],
         "outputs": str(tmp_path / "o.npz"),
         "total_s": 9.0,

@@ -19,6 +19,7 @@ DIALECT = Dialect(
         HERE / "lowering.py",
         HERE / "code_generation.py",
         HERE.with_name("rebuild_checks.py"),
+        HERE.with_name("input_values.py"),
         HERE.with_name("linker.py"),
         HERE.with_name("cuda_libraries.py"),
         HERE / "run_model.py",

@@ -13,7 +13,8 @@ from tvm import relax, tirx
 from tvm.s_tir.stmt import SBlock
 
 from passsearch.core import MAIN, TensorType
-from passsearch.dialects.contract import Array, CompileError, Kernel, KernelExecutable, random_inputs
+from passsearch.dialects.case_inputs import random_inputs
+from passsearch.dialects.contract import Array, CompileError, Kernel, KernelExecutable
 from passsearch.dialects.relax.code_generation import CPU, generate_code
 from passsearch.dialects.relax.entries import entries
 from passsearch.dialects.relax.errors import COMPILER_ERRORS

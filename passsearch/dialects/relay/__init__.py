@@ -16,6 +16,7 @@ DIALECT = Dialect(
     script=(
         HERE / "build_model.py",
         HERE.with_name("rebuild_checks.py"),
+        HERE.with_name("input_values.py"),
         HERE.with_name("linker.py"),
         HERE / "quantized.py",
         HERE / "run_model.py",
