@@ -9,6 +9,7 @@ import torch
 
 from passsearch.core import NOTICE_LOG
 from passsearch.errors import UserError
+from passsearch.frontends.torch_aliases import AliasReads
 from passsearch.frontends.torch_call import TorchCall, named_results, tensor_results
 from passsearch.frontends.torch_state import ModuleState, is_same
 
@@ -20,7 +21,7 @@ ADVICE = "make it an argument of the module and return its new value"
 _notices = logging.getLogger(NOTICE_LOG)
 
 
-def check_stateless(module: Any, call: TorchCall, *, name: str, state: ModuleState) -> None:
+def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) -> bool:
     """Run a module, and raise if an import of it would lose something.
 
     Args:
@@ -29,11 +30,14 @@ def check_stateless(module: Any, call: TorchCall, *, name: str, state: ModuleSta
         name: The module in messages.
         state: The state of the module before the run; the caller restores it.
 
+    Returns:
+        True if the module writes to a view of a tensor that is read through another view: see ``AliasReads``.
+
     Raises:
         UserError: The module writes a parameter or a buffer, a second run computes something else than the first one,
             or there is no tensor among its results.
     """
-    first, tensors = _run(module, call)
+    first, tensors, has_aliases = _watched_run(module, call)
     if written := state.written_tensors():
         raise UserError(
             f"`{name}` writes `{written[0]}` when it runs, and an imported network keeps nothing from one run to the "
@@ -51,6 +55,14 @@ def check_stateless(module: Any, call: TorchCall, *, name: str, state: ModuleSta
     if not tensor_results(first):
         raise UserError(f"`{name}` returns no tensor; return a tensor, or a tuple, list or dict of tensors.")
     _tell(name, first, call=call, tensors=tensors)
+    return has_aliases
+
+
+def _watched_run(module: Any, call: TorchCall) -> tuple[Any, tuple[torch.Tensor, ...], bool]:
+    with AliasReads() as reads:
+        results, tensors = _run(module, call)
+        reads.read(results)
+    return results, tensors, reads.found
 
 
 def _run(module: Any, call: TorchCall) -> tuple[Any, tuple[torch.Tensor, ...]]:

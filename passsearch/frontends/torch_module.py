@@ -29,8 +29,9 @@ from passsearch.frontends.model_file import ModelFile, cache_file_name, save_byt
 from passsearch.frontends.request import ModelRequest, first_line
 from passsearch.frontends.source_runtimes.torch_runtime import ERRORS as _ERRORS
 from passsearch.frontends.source_runtimes.torch_runtime import TorchModule
+from passsearch.frontends.torch_aliases import without_writes
 from passsearch.frontends.torch_call import TorchCall, argument_names, program_call, read_call, tensor_results
-from passsearch.frontends.torch_checks import check_stateless
+from passsearch.frontends.torch_checks import check_run
 from passsearch.frontends.torch_state import inference_mode, preserved
 
 OPSET = 14
@@ -141,13 +142,16 @@ def _export(
     """
     try:
         with prepare(), preserved(module) as state, inference_mode(module):
-            check_stateless(module, call, name=name, state=state)
+            has_aliases = check_run(module, call, name=name, state=state)
     except _ERRORS as error:
         raise UserError(_untraceable(name, error)) from error
 
     def plain() -> Any:
         # A script may contain branches; a trace through the wrapper would keep only the branch that the examples take.
-        return module if isinstance(module, torch.jit.ScriptModule) else _Plain(module, call).eval()
+        if isinstance(module, torch.jit.ScriptModule):
+            return module
+        wrapped = _Plain(module, call).eval()
+        return without_writes(wrapped, call) if has_aliases else wrapped
 
     @contextmanager
     def running() -> Iterator[None]:
