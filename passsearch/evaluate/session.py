@@ -14,6 +14,7 @@ from pathlib import Path
 from passsearch.catalog import Catalog, load
 from passsearch.core import DEADLINE_S, Candidate, PassSpec, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
+from passsearch.dialects.input_values import EDGES
 from passsearch.errors import UserError
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.plans import MeasurementPlans
@@ -37,8 +38,8 @@ MOST_COMPILERS = 8
 FACT_CACHE_VERSION = 4
 """Grows when cached facts change their meaning."""
 
-# Zeros, small and large inputs show what random ones do not: overflows, and divisions by a sum that is zero.
-OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, "zeros", "small", "large")
+# Edge inputs show what random ones do not: overflows, divisions by a sum that is zero, and what becomes of NaN.
+OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *EDGES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
 
 RUN_SHARE, LEAST_SHARE_S = 0.25, 20.0

@@ -11,8 +11,9 @@ import pytest
 
 from passsearch.core import CheckInputs, TensorType
 from passsearch.dialects.case_inputs import case_inputs
-from passsearch.dialects.contract import Array
-from passsearch.measure.outputs import relative_deviation, verify
+from passsearch.dialects.comparison import relative_deviation
+from passsearch.dialects.contract import Array, Executable
+from passsearch.measure.outputs import verify
 
 SCALES = ("zeros", "small", "large")
 
@@ -46,7 +47,7 @@ def test_values_that_are_not_finite_in_both_agree() -> None:
     assert relative_deviation(np.full(2, np.nan), np.full(2, np.nan)) == 0.0
 
 
-class Overflowing:
+class Overflowing(Executable):
     """Is NaN on all inputs, or on large ones only."""
 
     def __init__(self, limit: float) -> None:
@@ -81,7 +82,7 @@ def test_every_case_has_the_types_of_the_network(case_name: int | str) -> None:
     assert (case_name == "zeros") == (not inputs["x"].any())
 
 
-class Clipping:
+class Clipping(Executable):
     """A network that is wrong on large inputs only."""
 
     def __init__(self, limit: float) -> None:
@@ -105,7 +106,7 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     assert right["deviation"] == 0.0
 
 
-class Waves:
+class Waves(Executable):
     """A network that amplifies the rounding of its inputs by their size, with an error on large ones."""
 
     def __init__(self, factor: float, *, error: float = 0.0) -> None:
@@ -200,7 +201,7 @@ def test_a_slow_artifact_runs_on_fewer_inputs_than_a_fast_reference(tmp_path: Pa
     assert verify(Slow(0.01), reference=reference, total_s=0.3, **common)["deviation"] > 0.1
 
 
-class Scores:
+class Scores(Executable):
     """A classifier that always returns the same scores, and other outputs if there are any."""
 
     def __init__(self, scores: Array, *others: Array) -> None:
