@@ -19,7 +19,7 @@ LEAST_SLICE = 8
 MOST_SLICES = 4096
 """Most slices along one axis; longer axes are positions in space or time, which have one scale."""
 
-SLICE_FLOOR = 32.0
+SLICE_FLOOR = 8.0
 """Machine epsilons of the largest output below which a slice's deviation says nothing."""
 
 CHANGE_MARGIN = 4.0

@@ -155,4 +155,4 @@ def _neighbours(array: Array, rng: np.random.Generator) -> Array:
     limits = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)
     moved = np.nextafter(array, limits)
     # The neighbour of the largest number is infinite.
-    return np.where((array == 0) | ~np.isfinite(moved), array, moved)
+    return np.where((array == 0) | ~np.isfinite(array) | ~np.isfinite(moved), array, moved)

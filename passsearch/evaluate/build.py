@@ -71,7 +71,7 @@ class Builder:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
         return self._session.deviation_limit(candidate, strict=self._strict_limit)
 
-    def _allowance(self, candidate: Candidate) -> Allowance:
+    def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
         approximates = self._session.catalog.approximates(candidate)
         return Allowance(self.limit(candidate), approximates and self._session.tolerance is not None, approximates)
@@ -115,7 +115,7 @@ class Builder:
             _log.debug("%s: %s", key, agreement.reason)
             return agreement
         assert record is not None
-        self._allowances[str(folder)] = self._allowance(candidate)
+        self._allowances[str(folder)] = self.allowance(candidate)
         self._admitted.add((record.digest, agreement.limit))
         return Built(
             state=state,
@@ -151,7 +151,7 @@ class Builder:
         if reason:
             return record, Agreement(None, limit, cannot_run_reason=reason)
         assert record.verification is not None
-        return record, judge(record.verification, self._allowance(candidate))
+        return record, judge(record.verification, self.allowance(candidate))
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them.
@@ -213,7 +213,7 @@ class Builder:
         lost = fact is not None and "failure" not in fact and not self.has(folder)
         if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
             fact = self._facts.record("fresh", key, fact=self._compile_fresh(folder, candidate))
-        self._allowances[str(folder)] = self._allowance(candidate)
+        self._allowances[str(folder)] = self.allowance(candidate)
         # Not the folder that the log names: the log may be another user's, or the run folder may have moved.
         return read_fact({**fact, "folder": str(folder)}, FreshCompile.from_fact)
 
@@ -416,7 +416,7 @@ class Builder:
         if "failure" in reference:
             return replace(Failure.from_json(reference["failure"]), kind="infra")
         fact = self._verify(folder, is_baseline=state == self._applier.graph.root)
-        allowance = self._allowance(candidate)
+        allowance = self.allowance(candidate)
         agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), allowance))
         if isinstance(agreement, Failure):
             return agreement

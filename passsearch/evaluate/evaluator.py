@@ -372,4 +372,5 @@ class WorkerEvaluator:
             **({"samples": SAMPLES_FILE} if self.network.samples else {}),
             "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
             "tolerance": self.builder.limit(candidate),
+            "mean_tolerance": self.builder.allowance(candidate).mean_limit,
         }

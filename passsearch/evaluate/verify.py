@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from passsearch.core import Failure, Json
 from passsearch.dialects.comparison import CHANGE_MARGIN
-from passsearch.dialects.input_values import NOT_FINITE
 from passsearch.store import Fact
 
 DEVIATION = "outputs deviate"
@@ -24,9 +23,9 @@ Rounding moves values of an 8-bit network by whole steps, but few of them, and t
 SLICE_FACTOR, MOST_OF_SLICE = 100.0, 0.5
 """Times the limit that a slice may deviate by its own scale, and the largest share of it."""
 
-STRICTEST = 1e-3
-"""Limit up to which infinite results of huge inputs are expected of a candidate too: with coarser floats, sums that
-are accumulated in another type do not overflow."""
+NAN = "nan"
+"""Edge inputs on which a candidate that drops NaN is refused. Infinities may be dropped, which the result says: one
+algorithm's sum overflows, or is infinity minus infinity, where another's is not."""
 
 MOST_ALLOWED = 0.5
 """Largest deviation that an unstable edge case allows: outputs that are all 0 deviate by 1 of the largest."""
@@ -150,8 +149,8 @@ class Agreement:
         cases: Number of inputs that were compared; fewer than ``OUTPUT_CASES`` where this build or the reference is
             slow.
         unstable: Deviation and the deviation that is allowed, by edge case that allows more than ``limit``.
-        dropped: Number of values that are NaN or infinite in the reference and no longer, by edge case; only of
-            candidates that may change numerics, others are refused.
+        dropped: Number of values that are NaN or infinite in the reference and no longer, by edge case; of NaN only
+            for candidates that may change numerics, others are refused.
         spread: Number of further values that are not finite, by edge case.
     """
 
@@ -199,6 +198,11 @@ class Allowance:
     is_tolerated: bool = False
     may_drop: bool = False
 
+    @property
+    def mean_limit(self) -> float:
+        """Largest mean deviation, as a share of the mean magnitude, and largest common factor."""
+        return max(self.limit if self.is_tolerated else MEAN_SHARE * self.limit, LEAST_MEAN)
+
 
 def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure:
     """Compare a verification with the limit of one candidate.
@@ -220,11 +224,8 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
     if reason := _finer_fault(verification, allowance):
         return wrong_result(reason)
     lost = {case: found["lost"] for case, found in verification.special.items() if found["lost"]}
-    if case := next(
-        (case for case in lost if not allowance.may_drop and (case in NOT_FINITE or limit <= STRICTEST)), ""
-    ):
-        which = f"{lost[case]} values are NaN or infinite in the reference only"
-        return wrong_result(f"{DEVIATION} on inputs `{case}`: {which}")
+    if NAN in lost and not allowance.may_drop:
+        return wrong_result(f"{DEVIATION} on inputs `{NAN}`: {lost[NAN]} values are NaN in the reference only")
     unstable = {case: (by_case[case], allowed[case]) for case in by_case if allowed[case] > limit}
     agreement = Agreement(
         max((by_case[case] for case in by_case if case not in unstable), default=0.0),
@@ -249,8 +250,7 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
 
 def _finer_fault(found: VerifyFact, allowance: Allowance) -> str:
     """Return which mean or slice deviates by more than rounding explains; empty if none does."""
-    limit = allowance.limit
-    least = max(limit if allowance.is_tolerated else MEAN_SHARE * limit, LEAST_MEAN)
+    limit, least = allowance.limit, allowance.mean_limit
     # Where the change of the reference is unknown, only the common factor is told from rounding.
     mean = math.inf if found.mean_change is None else max(least, CHANGE_MARGIN * found.mean_change)
     share = min(SLICE_FACTOR * limit, MOST_OF_SLICE)

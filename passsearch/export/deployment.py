@@ -188,6 +188,7 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
         "states": list(deployment.ir_hashes),
         "files": files,
         "tolerance": deployment.tolerance,
+        "mean_tolerance": deployment.mean_tolerance,
         "seed": deployment.seed,
         "expected": [dict(digest) for digest in deployment.output_digests],
     }

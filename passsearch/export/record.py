@@ -42,6 +42,7 @@ class Deployment:
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
         ranges: Ranges of the values of inputs by name, which the inputs are made in.
+        mean_tolerance: Largest deviation of an output's mean magnitude, as a share of it; ``None`` if it is unknown.
     """
 
     dialect: Dialect
@@ -61,6 +62,7 @@ class Deployment:
     import_paths: tuple[str, ...] = ()
     calls: tuple[Mapping[str, Json], ...] = ()
     ranges: Mapping[str, Json] = field(default_factory=dict)
+    mean_tolerance: float | None = None
 
 
 def read_pipeline(path: Path) -> Deployment:
@@ -101,6 +103,7 @@ def read_pipeline(path: Path) -> Deployment:
         # Optional: wheels from PyPI do not report the commit they were built from.
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
         calls=tuple(fields.items("calls")) if "calls" in fields.values else (),
+        mean_tolerance=fields.number("mean_tolerance") if fields.values.get("mean_tolerance") is not None else None,
         ranges=fields.typed("ranges", dict) if "ranges" in fields.values else {},
     )
 

@@ -151,3 +151,38 @@ def test_outputs_of_zeros_are_wrong_however_unstable_the_reference_is() -> None:
     fact = VerifyFact(1.0, "large", deviations={"1": 0.0, "large": 1.0}, changes={"large": 0.3})
     outcome = judge(fact, Allowance(1.2e-4))
     assert isinstance(outcome, Failure) and "0.5 is allowed" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("found", "allowance", "reason"),
+    [
+        ({"factor": 0.05}, Allowance(0.0625), "all values by one factor, 0.05 off"),
+        ({"factor": 0.05}, Allowance(0.0625, is_tolerated=True), ""),
+        ({"mean": 0.05, "mean_change": 1e-4}, Allowance(0.0625), "of their mean magnitude on average"),
+        ({"mean": 0.05, "mean_change": 0.02}, Allowance(0.0625), ""),
+        ({"mean": 0.05}, Allowance(0.0625), ""),
+        (
+            {"slice": 1.0, "slice_of": "slice 4 of axis 1 of output 0"},
+            Allowance(1.2e-4),
+            "slice 4 of axis 1 of output 0",
+        ),
+        ({"slice": 1e-3}, Allowance(1.2e-4), ""),
+        ({"special": {"nan": {"lost": 3, "spread": 0}}}, Allowance(1.2e-4), "3 values are NaN in the reference only"),
+    ],
+)
+def test_finer_comparisons_refuse_what_the_largest_deviation_hides(
+    found: dict[str, Any], allowance: Allowance, reason: str
+) -> None:
+    fact = {"deviation": 0.0, "case": 1, "deviations": {"1": 0.0}, "leads": None, **found}
+    outcome = judge(VerifyFact.from_fact(fact), allowance)
+    assert isinstance(outcome, Failure) == bool(reason)
+    if isinstance(outcome, Failure):
+        assert reason in outcome.reason and outcome.kind == "wrong_result"
+
+
+def test_dropped_values_of_a_candidate_that_may_change_numerics_are_stated() -> None:
+    special = {"nan": {"lost": 3, "spread": 0}, "inf": {"lost": 0, "spread": 2}}
+    fact = {"deviation": 0.0, "case": 1, "deviations": {"1": 0.0}, "leads": None, "special": special}
+    outcome = judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, may_drop=True))
+    assert isinstance(outcome, Agreement) and (outcome.dropped, outcome.spread) == ({"nan": 3}, {"inf": 2})
+    assert outcome.to_json()["dropped"] == {"nan": 3}
