@@ -1,29 +1,33 @@
+# ruff: noqa: N805 -- kernels in TVMScript have no `self`
 """Passes of Relax that make a network wrong only after some calls, or in the memory of its input."""
 
 import numpy as np
 import tvm
 from tvm import relax
-from tvm.script import ir as I
-from tvm.script import tirx as T
+from tvm.script import ir, tirx
 
 
-@I.ir_module
+@ir.ir_module
 class _Kernels:
-    @T.prim_func
-    def stops(x: T.Buffer((4, 16), "float32"), calls: T.Buffer((1,), "int32"), y: T.Buffer((4, 16), "float32")):
-        T.func_attr({"tirx.noalias": True, "global_symbol": "stops"})
+    @tirx.prim_func
+    def stops(
+        x: tirx.Buffer((4, 16), "float32"), calls: tirx.Buffer((1,), "int32"), y: tirx.Buffer((4, 16), "float32")
+    ):
+        tirx.func_attr({"tirx.noalias": True, "global_symbol": "stops"})
         calls[0] = calls[0] + 1
         if calls[0] < 200:
-            for i, j in T.grid(4, 16):
-                y[i, j] = x[i, j] * T.float32(2)
+            for i, j in tirx.grid(4, 16):
+                y[i, j] = x[i, j] * tirx.float32(2)
 
-    @T.prim_func
-    def clears(x: T.Buffer((4, 16), "float32"), calls: T.Buffer((1,), "int32"), y: T.Buffer((4, 16), "float32")):
-        T.func_attr({"tirx.noalias": True, "global_symbol": "clears"})
-        for i, j in T.grid(4, 16):
-            y[i, j] = x[i, j] * T.float32(2)
-        for i, j in T.grid(4, 16):
-            x[i, j] = T.float32(0)
+    @tirx.prim_func
+    def clears(
+        x: tirx.Buffer((4, 16), "float32"), calls: tirx.Buffer((1,), "int32"), y: tirx.Buffer((4, 16), "float32")
+    ):
+        tirx.func_attr({"tirx.noalias": True, "global_symbol": "clears"})
+        for i, j in tirx.grid(4, 16):
+            y[i, j] = x[i, j] * tirx.float32(2)
+        for i, j in tirx.grid(4, 16):
+            x[i, j] = tirx.float32(0)
 
 
 def _replace(kernel: str) -> tvm.ir.transform.Pass:
