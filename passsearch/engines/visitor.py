@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from passsearch.core import safe_file_name, usable_processors
+from passsearch.dialects.comparison import relative_deviation
 from passsearch.engines.client import OPEN_DEADLINE_S, EngineFailure, EngineProcess
 from passsearch.engines.contract import Array
 from passsearch.engines.disturbance import Visit
 from passsearch.engines.records import EnginePlan, EngineRecord
 from passsearch.measure import CpuTimes, Meter
-from passsearch.measure.outputs import relative_deviation
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
 from passsearch.evaluate.source_reference import SourceReference
-from passsearch.evaluate.verify import VERIFIED, Agreement, VerifyFact, judge, wrong_result
+from passsearch.evaluate.verify import VERIFIED, Agreement, Allowance, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
 
 REFERENCE = "reference.npz"
@@ -67,6 +67,7 @@ class Builder:
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
+        self._allowances: dict[str, Allowance] = {}  # of artifacts that were admitted, by folder
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
         self.source = source or SourceReference()
@@ -86,6 +87,11 @@ class Builder:
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
         return self._session.deviation_limit(candidate, strict=self._strict_limit)
+
+    def allowance(self, candidate: Candidate) -> Allowance:
+        """Return what a candidate's outputs may differ by."""
+        approximates = self._session.catalog.approximates(candidate)
+        return Allowance(self.limit(candidate), approximates and self._session.tolerance is not None, approximates)
 
     def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Build a state with a candidate's options, and judge its outputs by the candidate's limit.
@@ -129,6 +135,7 @@ class Builder:
             _log.debug("%s: %s", key, agreement.reason)
             return agreement
         assert record is not None
+        self._allowances[str(folder)] = self.allowance(candidate)
         self._admitted.add((record.digest, agreement.limit))
         return Built(
             state=state,
@@ -164,7 +171,7 @@ class Builder:
         if reason:
             return record, Agreement(None, limit, cannot_run_reason=reason)
         assert record.verification is not None
-        return record, judge(record.verification, limit)
+        return record, judge(record.verification, self.allowance(candidate))
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them.
@@ -178,7 +185,8 @@ class Builder:
         if isinstance(record, Failure) or record.digest == built.digest:
             return record if isinstance(record, Failure) else built
         self._facts.record("build", built.key, fact=fact)
-        agreement = judge(record.verification, built.agreement.limit) if record.verification else built.agreement
+        allowance = replace(self._allowances.get(str(built.folder), Allowance(0.0)), limit=built.agreement.limit)
+        agreement = judge(record.verification, allowance) if record.verification else built.agreement
         if isinstance(agreement, Failure):
             delete_folder(built.folder)
             return agreement
@@ -225,6 +233,7 @@ class Builder:
         lost = fact is not None and "failure" not in fact and not self.has(folder)
         if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
             fact = self._facts.record("fresh", key, fact=self._compile_fresh(folder, candidate))
+        self._allowances[str(folder)] = self.allowance(candidate)
         # Not the folder that the log names: the log may be another user's, or the run folder may have moved.
         return read_fact({**fact, "folder": str(folder)}, FreshCompile.from_fact)
 
@@ -238,13 +247,29 @@ class Builder:
             return []
         if self.source.key:
             fact = self._verify(built.folder, cases=[DEPLOYMENT_SEED], is_baseline=False)
-            agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), self.limit(candidate)))
+            agreement = read_fact(
+                fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate))
+            )
             if isinstance(agreement, Failure):
                 _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
                 return None
         request = {**self._device_request("expect", built.folder), "seed": DEPLOYMENT_SEED}
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
+
+    def reference_request(self) -> dict[str, Any]:
+        """Return what a request to time artifacts says about the reference, with which they are compared afterwards."""
+        return {"reference": str(self.reference), "cases": self.cases} if self.reference.exists() else {}
+
+    def judge_after(self, folder: str, after: Mapping[str, Any]) -> Failure | None:
+        """Return why an artifact is wrong after it was timed; ``None`` if it is still right."""
+        if after["changed"] or after["mismatch"]:
+            return wrong_result(after["changed"] or after["mismatch"])
+        allowance = self._allowances.get(folder, Allowance(self._strict_limit))
+        judged = judge(VerifyFact.from_fact({**after, "leads": None}), allowance)
+        if not isinstance(judged, Failure):
+            return None
+        return wrong_result(f"after the calls that were timed, {judged.reason}")
 
     def take_reference(self, file: Path, network: Network) -> None:
         """Take another toolchain's reference, which stays whatever a baseline of this one says.
@@ -307,7 +332,7 @@ class Builder:
         delete_folder(folder)
         record = read_fact(fact, BuildFact.from_fact)
         verification = None if isinstance(record, Failure) else record.verification
-        failure = record if verification is None else judge(verification, self._strict_limit)
+        failure = record if verification is None else judge(verification, Allowance(self._strict_limit))
         if not isinstance(failure, Failure):
             return None
         # A build that fails says nothing about the import.
@@ -476,7 +501,8 @@ class Builder:
         if "failure" in reference:
             return replace(Failure.from_json(reference["failure"]), kind="infra")
         fact = self._verify(folder, is_baseline=state == self._applier.graph.root)
-        agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), binary[1]))
+        allowance = self.allowance(candidate)
+        agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), allowance))
         if isinstance(agreement, Failure):
             return agreement
         self._admitted.add(binary)

@@ -98,7 +98,7 @@ class WorkerEvaluator:
         self.builder = Builder(
             session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, source=source, **parts
         )
-        self._timing = Timing(session, **parts)
+        self._timing = Timing(session, **parts, builder=self.builder)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
         self._held.callback(self._kernels.stop_ahead)
@@ -345,7 +345,7 @@ class WorkerEvaluator:
         # The graphs of two dialects may show other tables.
         self.network = self.network.with_check(other.network.check)
         self.builder.take_reference(other.builder.reference, self.network)
-        self._timing = Timing(self.session, network=self.network, pool=self._pool)
+        self._timing = Timing(self.session, network=self.network, pool=self._pool, builder=self.builder)
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """Return what a deployment of a candidate needs, and write the imported network to ``folder``.
@@ -376,4 +376,5 @@ class WorkerEvaluator:
             "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
             "tolerance": self.builder.limit(candidate),
             "reference": self.builder.source.to_json(),
+            "mean_tolerance": self.builder.allowance(candidate).mean_limit,
         }

@@ -126,6 +126,8 @@ def make_builder(
         output_cases=(1,),
         dialect=dialect,
         deviation_limit=lambda _, strict: strict,
+        catalog=SimpleNamespace(approximates=lambda _: False),
+        tolerance=None,
     )
     network: Any = SimpleNamespace(
         summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict, check=CheckInputs({})

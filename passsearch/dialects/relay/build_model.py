@@ -56,11 +56,11 @@ class Relay:
         (folder / GRAPH).write_text(library.get_graph_json())
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
 
-    def run(self, folder: Path, inputs: dict[str, Any], target: Any) -> list[Any]:
-        """Return the outputs of the built network."""
+    def open(self, folder: Path, target: Any, function: str) -> Any:
+        """Return the built network, and a function that returns its inputs as they are in memory."""
+        held: dict[str, Any] = {}
         device = "cpu" if target.kind.name == "llvm" else target.kind.name
-        outputs: list[Any] = load(folder, device)(inputs)
-        return outputs
+        return load(folder, device, held), lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 
 if __name__ == "__main__":
