@@ -23,13 +23,22 @@ from passsearch.evaluate import (
     TimedSamples,
     TimingRequest,
 )
-from passsearch.measure import level_of_looks
+from passsearch.measure import RoundPlan, level_of_looks
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.repetition import Pairing, Repetition, summarize
 from passsearch.search.scoring import FAR_FASTER
 
+MORE_TIME = "the same command with more time continues"
+
 LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
+
+# Some seconds, because a kernel that is fast in its first calls only has a thousand of them in less.
+SUSTAINED = RoundPlan(rounds=2, runs=1, run_s=2.0, visit_s=2.0, depths=1, seed=3000)
+"""Plan by which winner and baseline run once without a pause."""
+
+SUSTAINED_S = 15.0
+"""Time that this takes, roughly: two rounds of two artifacts, which fill the caches before, and the start."""
 
 LARGE_GAIN = 20.0
 """Gain in throughput that a difference between two processes does not put in doubt."""
@@ -78,6 +87,7 @@ def confirm(
     keep_throughput: float = 0.0,
     is_about_sequence: bool = True,
     left_s: Callable[[], float] = lambda: math.inf,
+    grace_s: float = math.inf,
     is_recorded: Callable[[str], bool] = lambda key: False,
 ) -> Confirmation | Failure:
     """Compile baseline and candidate, each in a process of its own, and time them in other processes; repeat.
@@ -92,7 +102,9 @@ def confirm(
         progress: Callback; gets the current repetition in words.
         keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         is_about_sequence: False if the gain over the sequence may stay in doubt.
-        left_s: Returns the seconds until the run's time limit. Two repetitions are made in any case.
+        left_s: Returns the seconds until the run's time limit. Two repetitions are made if the second one exceeds it by
+            no more than ``grace_s``; without two there is no interval.
+        grace_s: Seconds by which they may exceed the time limit.
         is_recorded: Returns whether the repetition with this ``Pairing.timing_key`` is in the log and takes no time.
     """
     objective = pairing.objective
@@ -103,7 +115,16 @@ def confirm(
         progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
         _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
-        result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
+        sustain = partial(_sustain, evaluator, pairing, left_s=left_s, is_recorded=is_recorded)
+        is_about_speed = not results and (objective in SPEED_OBJECTIVES or keep_throughput > 0)
+        result = _repeat(
+            evaluator,
+            pairing,
+            turn=len(results),
+            processes=processes,
+            left_s=left_s,
+            sustain=sustain if is_about_speed else lambda _: None,
+        )
         if isinstance(result, Failure):
             _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
             # A compile that reached another IR says that the candidate is not reproducible.
@@ -116,6 +137,12 @@ def confirm(
         if not result.has_sequence:
             pairing = replace(pairing, sequence=None)
         results.append(result)
+        if len(results) == 1:
+            # The number of repetitions that the time allows, which does not follow from what they say: they are the
+            # looks that there can be. Two repetitions at the level of seven looks have an interval of 89 standard errors.
+            recorded = sum(is_recorded(pairing.timing_key(turn)) for turn in range(most))
+            most = _affordable(result.seconds, left_s(), most=most, recorded=recorded)
+            level = level_of_looks(max(1, most - min(repetitions, most) + 1))
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = summarize(pairing, results, level=level)
         least_floor = evaluator.plans.least_floor
@@ -128,9 +155,13 @@ def confirm(
         if decided and len(results) >= repetitions:
             break
         is_free = is_recorded(pairing.timing_key(len(results)))
-        if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS and not is_free:
+        if is_free:
+            continue
+        if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS:
             _log.info("no time is left for a further repetition")
             break
+        if left_s() + grace_s < result.seconds:
+            return Failure("timeout", "measure", "", "the time limit ended after one of two repetitions; " + MORE_TIME)
     further = _compile_further(evaluator, pairing, results, progress=progress, left_s=left_s)
     if isinstance(further, Failure):
         return further
@@ -138,6 +169,13 @@ def confirm(
         confirmation = summarize(pairing, results, further, level=level)
     _log.info("confirmed %s: %s", objective, confirmation.ratio(objective))
     return confirmation
+
+
+def _affordable(repetition_s: float, left_s: float, *, most: int, recorded: int) -> int:
+    """Return how many repetitions there can be at most in the time that is left after the first one."""
+    if repetition_s <= 0 or math.isinf(left_s):
+        return most
+    return min(most, max(1 + int(max(left_s, 0.0) / repetition_s), LEAST_REPETITIONS, recorded))
 
 
 def _compile_further(
@@ -173,13 +211,21 @@ def _compile_further(
 
 
 def _repeat(
-    evaluator: Evaluator, pairing: Pairing, *, turn: int, processes: int, left_s: Callable[[], float]
+    evaluator: Evaluator,
+    pairing: Pairing,
+    *,
+    turn: int,
+    processes: int,
+    left_s: Callable[[], float],
+    sustain: Callable[[Sequence[FreshCompile]], TimedSamples | None],
 ) -> Repetition | Failure:
     """Compile and time once more; ``processes`` is the number of earlier timing processes."""
     compiles = _compile_all(evaluator, pairing, turn=turn)
     if isinstance(compiles, Failure):
         return compiles
     baseline, candidate = compiles[:2]
+    # Before the rounds: once those are in the log, no file is needed.
+    sustained = sustain(compiles)
     time = partial(_time, evaluator, turn=turn, processes=processes, left_s=left_s)
     timed = time(pairing, (baseline, candidate))
     if isinstance(timed, Failure) and pairing.sequence is not None:
@@ -202,7 +248,34 @@ def _repeat(
         _log.info("power and energy could not be read: %s", consumed.reason)
         consumed = None
     compile_twin = compiles[2] if len(compiles) > 2 else None
-    return Repetition(baseline, candidate, compile_twin, *timed, consumed, is_apart=pairing.slow_processes == 1)
+    is_apart = pairing.slow_processes == 1
+    return Repetition(baseline, candidate, compile_twin, *timed, consumed, is_apart=is_apart, sustained=sustained)
+
+
+def _sustain(
+    evaluator: Evaluator,
+    pairing: Pairing,
+    compiles: Sequence[FreshCompile],
+    *,
+    left_s: Callable[[], float],
+    is_recorded: Callable[[str], bool],
+) -> TimedSamples | None:
+    """Run winner and baseline for some seconds without a pause, if the time suffices; ``None`` if it does not."""
+    baseline, candidate = compiles[:2]
+    key = f"{pairing.timing_key(0)}-sustained"
+    if baseline.digest == candidate.digest:
+        return None
+    # Runs of earlier versions have none, and their files are gone.
+    if not is_recorded(key) and (is_recorded(pairing.timing_key(0)) or left_s() < SUSTAINED_S):
+        return None
+    # A slow baseline has runs of seconds anyway.
+    folder = None if pairing.has_slow_baseline else baseline.folder
+    artifacts = TimedArtifacts(folder, (candidate.folder,))
+    timed = evaluator.time_fresh(TimingRequest(key, artifacts, SUSTAINED, processes=1))
+    if isinstance(timed, Failure):
+        _log.info("the run of some seconds failed: %s", timed.reason)
+        return None
+    return timed
 
 
 def _time(
