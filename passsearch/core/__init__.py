@@ -45,6 +45,7 @@ from passsearch.core.measurement import (
     strict_limit,
 )
 from passsearch.core.notice import NOTICE_LOG
+from passsearch.core.outcome import EQUAL, IMPROVED, NO_GAIN, OUTCOMES, UNCONFIRMED, UNDECIDED, verdict_outcome
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.printable import printable
 from passsearch.core.processors import physical_cores, usable_processors
@@ -60,20 +61,26 @@ __all__ = [
     "CONSTANTS",
     "DEADLINE_S",
     "ENDING_SIGNALS",
+    "EQUAL",
     "FAILURE_KINDS",
     "FOLDING",
+    "IMPROVED",
     "LOWERING",
     "MACHINE_FAULTS",
     "MAIN",
     "NOTICE_LOG",
+    "NO_GAIN",
     "NUMBERS",
     "OBJECTIVES",
+    "OUTCOMES",
     "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
     "RULES",
     "SPEED_OBJECTIVES",
     "STRICT_LIMITS",
+    "UNCONFIRMED",
+    "UNDECIDED",
     "UNKNOWN_CLASS",
     "USUAL_REPETITIONS",
     "USUAL_TRIALS",
@@ -122,4 +129,5 @@ __all__ = [
     "suggest_name",
     "timestamp",
     "usable_processors",
+    "verdict_outcome",
 ]

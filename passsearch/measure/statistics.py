@@ -21,8 +21,8 @@ LAST_SHARE = 3
 """One of so many rounds belongs to the end of a process."""
 
 MOST_FLOOR = 1.0
-"""Largest noise floor that is an estimate. The interval of a larger one comes from too few processes: Student's t of two
-of them once gave 2.5e10 %."""
+"""Largest noise floor that is an estimate. The interval of a larger one comes from too few processes: Student's t of
+two of them once gave 2.5e10 %."""
 
 LEVEL = 0.95
 """Confidence level of intervals, unless a caller says otherwise."""

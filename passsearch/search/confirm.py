@@ -111,37 +111,31 @@ def confirm(
     results: list[Repetition] = []
     most = max(repetitions, evaluator.plans.most_repetitions)
     level = level_of_looks(most - repetitions + 1)
+    is_about_speed = objective in SPEED_OBJECTIVES or keep_throughput > 0
+    sustain = partial(_sustain, evaluator, pairing, left_s=left_s, is_recorded=is_recorded)
     while len(results) < most:
         progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
         _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
-        sustain = partial(_sustain, evaluator, pairing, left_s=left_s, is_recorded=is_recorded)
-        is_about_speed = not results and (objective in SPEED_OBJECTIVES or keep_throughput > 0)
         result = _repeat(
             evaluator,
             pairing,
             turn=len(results),
             processes=processes,
             left_s=left_s,
-            sustain=sustain if is_about_speed else lambda _: None,
+            sustain=_nothing if results or not is_about_speed else sustain,
         )
         if isinstance(result, Failure):
-            _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
-            # A compile that reached another IR says that the candidate is not reproducible.
-            if result.kind not in ACCIDENTS - {"unstable"} or not results:
-                return result
-            # An accident of the machine says nothing about the candidate, so it is no bias to end with it.
-            if len(results) >= LEAST_REPETITIONS:
-                break
-            return replace(result, reason=f"{result.reason}; the same command continues")
+            if len(results) < LEAST_REPETITIONS or not _is_accident(result):
+                return _as_outcome(result, repetitions=len(results))
+            break
         if not result.has_sequence:
             pairing = replace(pairing, sequence=None)
         results.append(result)
         if len(results) == 1:
-            # The number of repetitions that the time allows, which does not follow from what they say: they are the
-            # looks that there can be. Two repetitions at the level of seven looks have an interval of 89 standard errors.
-            recorded = sum(is_recorded(pairing.timing_key(turn)) for turn in range(most))
-            most = _affordable(result.seconds, left_s(), most=most, recorded=recorded)
+            most = _affordable(pairing, result.again_s, left_s(), most=most, is_recorded=is_recorded)
+            # Their number does not follow from what they say, and is the number of looks that there can be. At the
+            # level of seven looks, two repetitions have an interval of 89 standard errors.
             level = level_of_looks(max(1, most - min(repetitions, most) + 1))
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = summarize(pairing, results, level=level)
@@ -154,27 +148,45 @@ def confirm(
         )
         if decided and len(results) >= repetitions:
             break
-        is_free = is_recorded(pairing.timing_key(len(results)))
-        if is_free:
+        has_interval = len(results) >= LEAST_REPETITIONS
+        if (
+            is_recorded(pairing.timing_key(len(results)))
+            or left_s() + (0 if has_interval else grace_s) >= result.again_s
+        ):
             continue
-        if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS:
-            _log.info("no time is left for a further repetition")
+        _log.info("no time is left for a further repetition")
+        if has_interval:
             break
-        if left_s() + grace_s < result.seconds:
-            return Failure("timeout", "measure", "", "the time limit ended after one of two repetitions; " + MORE_TIME)
+        return Failure("timeout", "measure", "", f"the time limit ended after one of two repetitions; {MORE_TIME}")
     further = _compile_further(evaluator, pairing, results, progress=progress, left_s=left_s)
-    if isinstance(further, Failure):
-        return further
-    if further:
-        confirmation = summarize(pairing, results, further, level=level)
-    _log.info("confirmed %s: %s", objective, confirmation.ratio(objective))
-    return confirmation
+    return further if isinstance(further, Failure) else summarize(pairing, results, further, level=level)
 
 
-def _affordable(repetition_s: float, left_s: float, *, most: int, recorded: int) -> int:
+def _is_accident(failure: Failure) -> bool:
+    """Return whether a failure says nothing about the candidate, so that it is no bias to end with it."""
+    _log.info("the confirmation ends: %s in %s, %s", failure.kind, failure.stage, failure.reason)
+    # A compile that reached another IR says that the candidate is not reproducible.
+    return failure.kind in ACCIDENTS - {"unstable"}
+
+
+def _as_outcome(failure: Failure, *, repetitions: int) -> Failure:
+    """Return the failure by which a confirmation ends; after an accident, it goes on where it stopped."""
+    if not repetitions or not _is_accident(failure):
+        return failure
+    return replace(failure, reason=f"{failure.reason}; the same command continues")
+
+
+def _nothing(_: Sequence[FreshCompile]) -> None:
+    """Stand for the runs of some seconds where there are none."""
+
+
+def _affordable(
+    pairing: Pairing, repetition_s: float, left_s: float, *, most: int, is_recorded: Callable[[str], bool]
+) -> int:
     """Return how many repetitions there can be at most in the time that is left after the first one."""
     if repetition_s <= 0 or math.isinf(left_s):
         return most
+    recorded = sum(is_recorded(pairing.timing_key(turn)) for turn in range(most))
     return min(most, max(1 + int(max(left_s, 0.0) / repetition_s), LEAST_REPETITIONS, recorded))
 
 

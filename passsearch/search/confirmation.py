@@ -176,6 +176,12 @@ class Confirmation:
             return least <= 0
         return self.estimates.fastest.interval.low >= least and not self.estimates.deny(least)
 
+    def loses_throughput(self, least: float) -> bool:
+        """Return whether the candidate certainly has less than this share of the baseline's throughput."""
+        if self.same_binary or self.estimates is None:
+            return False
+        return self.estimates.fastest.interval.high < least or self.estimates.deny(least)
+
     def improves(self, objective: str, *, keep_throughput: float) -> bool:
         """Return whether the candidate is better in an objective, beyond the noise and with enough throughput.
 
@@ -189,7 +195,9 @@ class Confirmation:
         if self.same_binary and objective != "compile_time":
             return False
         return (
-            self.keeps(objective, keep_throughput) and self._exceeds_noise(objective) and not self.disagreement(objective)
+            self.keeps(objective, keep_throughput)
+            and self._exceeds_noise(objective)
+            and not self.disagreement(objective)
         )
 
     def disagreement(self, objective: str) -> str:
@@ -272,7 +280,7 @@ class Confirmation:
             return True
         if self.same_binary and objective != "compile_time":
             return True
-        if objective not in SPEED_OBJECTIVES and self._is_certainly_too_slow(keep_throughput):
+        if objective not in SPEED_OBJECTIVES and self.loses_throughput(keep_throughput):
             return True
         if objective in SPEED_OBJECTIVES and self.estimates and self.estimates.is_certain_disagreement:
             return True
@@ -282,9 +290,6 @@ class Confirmation:
             return False
         # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.
         return _is_clear(ratio) if objective == "compile_time" else self._is_certain(ratio, objective, least_floor)
-
-    def _is_certainly_too_slow(self, keep_throughput: float) -> bool:
-        return self.throughput is not None and self.throughput.interval.high < keep_throughput
 
     def _is_certain(self, ratio: Ratio, objective: str, least_floor: float) -> bool:
         """Return whether the interval has no gain that counts, or the noise is too small to hide one."""

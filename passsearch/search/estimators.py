@@ -76,7 +76,9 @@ class Estimates:
         if self.fastest.value < LEAST_SPEED or self.fastest.interval.high < 1:
             return True
         # Medians differ more from process to process.
-        return any(ratio.value < (LEAST_SPEED if ratio.interval.high < 1 else LEAST_MEDIAN) for ratio in self.others.values())
+        return any(
+            ratio.value < (LEAST_SPEED if ratio.interval.high < 1 else LEAST_MEDIAN) for ratio in self.others.values()
+        )
 
 
 def _denies(other: Ratio, fastest: Ratio) -> bool:

@@ -110,6 +110,11 @@ class Repetition:
         return sum(part.wall_s for part in parts if part is not None)
 
     @property
+    def again_s(self) -> float:
+        """Wall time that another repetition takes, which has no runs of some seconds."""
+        return self.seconds - (self.sustained.wall_s if self.sustained else 0.0)
+
+    @property
     def winner_processes(self) -> tuple[ProcessSamples, ...]:
         """Samples that say how fast the winner is: those beside a slow baseline are too few."""
         return (self.others or self.timed).processes

@@ -31,7 +31,12 @@ _log = logging.getLogger(__name__)
 
 
 def shortlist(
-    evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored], *, reference: Reference
+    evaluator: Evaluator,
+    scoring: Scoring,
+    ranked: Sequence[Scored],
+    *,
+    reference: Reference,
+    processes: int | None = None,
 ) -> list[Scored]:
     """Measure the best candidates again, side by side; return them with the winner first.
 
@@ -40,6 +45,8 @@ def shortlist(
         scoring: Gains over the baseline.
         reference: The artifact of the search beside which they are timed.
         ranked: Candidates, the best first.
+        processes: Number of processes that the time allows, if it is less than usual; with 0 the search's own
+            measurements stand.
     """
     baseline = scoring.baseline.built
     candidates = _one_per_binary([scored for scored in ranked if scored.built.key != baseline.key])
@@ -51,20 +58,22 @@ def shortlist(
     different = [scored for scored in candidates if not scoring.is_baseline_binary(scored.built)]
     promising = _promising(scoring, different)
     _log.info("measuring a shortlist of %d of %d candidates again", len(promising), len(candidates))
-    preferred = _by_preference(scoring, [*_measure_again(evaluator, scoring, promising, reference=reference), *same])
+    number = evaluator.plans.processes if processes is None else min(processes, evaluator.plans.processes)
+    measured = _measure_again(evaluator, scoring, promising, reference=reference, processes=number)
+    preferred = _by_preference(scoring, [*measured, *same])
     if preferred:
         _log.info("the winner is %s", preferred[0].candidate)
     return preferred
 
 
 def _measure_again(
-    evaluator: Evaluator, scoring: Scoring, candidates: list[Scored], *, reference: Reference
+    evaluator: Evaluator, scoring: Scoring, candidates: list[Scored], *, reference: Reference, processes: int
 ) -> list[Scored]:
     """Measure candidates in new processes; return them unchanged if that fails."""
     others = [scored for scored in candidates if scored.built.key != reference.built.key]
-    if not others:
+    if not others or processes < 1:
         return candidates
-    timings = _time(evaluator, scoring, others, reference=reference)
+    timings = _time(evaluator, scoring, others, reference=reference, processes=processes)
     # The search's own ratios remain, and the confirmation decides in any case.
     if isinstance(timings, Failure) or not timings.processes:
         _log.debug("the shortlist keeps the ratios of the search: nothing was timed")
@@ -75,7 +84,7 @@ def _measure_again(
 
 
 def _time(
-    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference
+    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference, processes: int
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
     # Ratios are to the reference. The key does not name the baseline, so that runs of earlier versions can go on.
@@ -85,9 +94,7 @@ def _time(
     plan = replace(evaluator.plans.shortlist_rounds, seed=scoring.options.seed + 1)
     built = (reference.built, *(scored.built for scored in candidates))
     artifacts = TimedArtifacts(built[0].folder, tuple(each.folder for each in built[1:]))
-    return evaluator.time_fresh(
-        TimingRequest(key, artifacts, plan, processes=evaluator.plans.processes, restored=built)
-    )
+    return evaluator.time_fresh(TimingRequest(key, artifacts, plan, processes=processes, restored=built))
 
 
 def _promising(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:

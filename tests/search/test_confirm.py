@@ -493,7 +493,7 @@ def test_a_kernel_that_is_fast_in_its_first_calls_only_is_no_win(calls: int, see
 
 
 def test_a_kernel_that_tires_after_the_rounds_is_seen_by_a_run_of_some_seconds() -> None:
-    fatigue = {"Fast": Fatigue(2500, 10.0)}
+    fatigue = {"Fast": Fatigue(1500, 10.0)}
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 2.0}, latency_s=0.002, fatigue=fatigue)
     confirmation = confirmed(evaluator)
     assert confirmation.throughput_of_medians is not None and confirmation.throughput_of_medians.value > 1.5
@@ -527,7 +527,5 @@ def test_two_repetitions_that_are_all_the_time_there_is_have_the_level_of_one_lo
 
 def test_one_repetition_without_time_for_another_is_no_confirmation() -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 2.0})
-    outcome = confirm(
-        evaluator, PAIRING, repetitions=2, progress=lambda _: None, left_s=lambda: 5.0, grace_s=6.0
-    )
+    outcome = confirm(evaluator, PAIRING, repetitions=2, progress=lambda _: None, left_s=lambda: 5.0, grace_s=6.0)
     assert isinstance(outcome, Failure) and outcome.kind == "timeout" and "more time" in outcome.reason
