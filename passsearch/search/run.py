@@ -290,6 +290,7 @@ class _Execution:
                 ranked,
                 reference=self._evaluation.reference,
                 processes=self._time_plan.shortlist_processes(scoring.baseline, ranked[:1], left_s=self._left_s()),
+                is_recorded=lambda key: self._folder.log.has_result("timed", key),
             )
             if not finalists:
                 _log.info("no candidate is left beside the baseline")

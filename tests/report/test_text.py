@@ -396,10 +396,8 @@ def test_what_is_recommended_instead_of_the_winner_is_said_with_the_reason(resul
     )
     result["verdict"] |= {"improved": False, "ratio": 0.7, "interval": [0.69, 0.71]}
     result["best"]["source"] = {"kind": "baseline", "name": "O3"}
-    result["ratios"] = {
-        "throughput": {"ratio": 1.0, "interval": None},
-        "compile_time": {"ratio": 1.0, "interval": None},
-    }
+    nothing = {"ratio": 1.0, "interval": None}
+    result["ratios"] = {"throughput": nothing, "compile_time": nothing}
     assert headline_text(result) == "resnet18: no gain over O3 is shown; O3 is the best."
 
 
