@@ -25,6 +25,9 @@ from passsearch.store import STATES, Fact
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
 
+OF_REFERENCE = "of_reference"
+"""Key of a failure that is the reference's and not the candidate's."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -94,7 +97,8 @@ class Builder:
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
-            fact = self._facts.record("build", key, fact=fact)
+            # It is not the candidate's failure, so no later run shall take it for one.
+            fact = fact if OF_REFERENCE in fact else self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
@@ -252,10 +256,11 @@ class Builder:
             if is_without_passes and key == self._place(state, options)[0]:
                 return reference  # the very build that is asked for
             if "failure" in reference:
-                # Not the candidate's failure. The reference was built before, so something else went wrong this time.
                 failure = Failure.from_json(reference["failure"])
                 reason = f"the build that outputs are compared with failed: {failure.reason}"
-                return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
+                # What the compiler refuses is no fault of the machine, unless the reference was built before.
+                kind = "infra" if self._admitted else failure.kind
+                return {"failure": replace(failure, kind=kind, reason=reason).to_json(), OF_REFERENCE: True}
             # It is a baseline, too. A run that is started again knows it already.
             if is_without_passes and self._facts.recall("build", key) is None:
                 self._facts.record("build", key, fact=reference)

@@ -34,11 +34,14 @@ LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
 
 # Some seconds, because a kernel that is fast in its first calls only has a thousand of them in less.
-SUSTAINED = RoundPlan(rounds=2, runs=1, run_s=2.0, visit_s=2.0, depths=1, seed=3000)
+SUSTAINED = RoundPlan(rounds=2, runs=1, run_s=1.5, visit_s=1.5, race_s=6.0, depths=1, seed=3000)
 """Plan by which winner and baseline run once without a pause."""
 
 SUSTAINED_S = 15.0
-"""Time that this takes, roughly: two rounds of two artifacts, which fill the caches before, and the start."""
+"""Time that this takes at most, roughly: two rounds of two artifacts, twice where they are disturbed, and the start."""
+
+LEAST_RACE_S = 1.0
+"""Shortest ``RoundPlan.race_s`` of a process of a confirmation, whatever little time is left."""
 
 LARGE_GAIN = 20.0
 """Gain in throughput that a difference between two processes does not put in doubt."""
@@ -277,8 +280,11 @@ def _sustain(
     key = f"{pairing.timing_key(0)}-sustained"
     if baseline.digest == candidate.digest:
         return None
+    # Two repetitions come first: another pair of compiles, and two processes that time them.
+    start_s = _start_s(baseline, candidate)
+    needed_s = baseline.wall_s + candidate.wall_s + 2 * (start_s + evaluator.plans.final_rounds.race_s)
     # Runs of earlier versions have none, and their files are gone.
-    if not is_recorded(key) and (is_recorded(pairing.timing_key(0)) or left_s() < SUSTAINED_S):
+    if not is_recorded(key) and (is_recorded(pairing.timing_key(0)) or left_s() < SUSTAINED_S + needed_s):
         return None
     # A slow baseline has runs of seconds anyway.
     folder = None if pairing.has_slow_baseline else baseline.folder
@@ -309,11 +315,14 @@ def _time(
     # The repetitions without which there is no interval share the time that is left.
     further = max(0, LEAST_REPETITIONS - turn - 1)
     most_s = (left_s() - further * compile_s) / (further + 1)
+    # A race lasts twice as long where it is disturbed.
+    race_s = min(plans.final_rounds.race_s, max(LEAST_RACE_S, (most_s - _start_s(baseline, candidate)) / 2))
+    plan = replace(plans.final_rounds, race_s=race_s)
     request = TimingRequest(
         pairing.timing_key(turn),
         artifacts,
         # Other orders of visits and depths of the stack than those of the shortlist, whose seed is the run's plus 1.
-        replace(plans.final_rounds, seed=1000 + turn),
+        replace(plan, seed=1000 + turn),
         plans.least_processes if is_one else None,
         least_s=compile_s,
         most_s=most_s,
@@ -330,7 +339,7 @@ def _time(
             request,
             key=f"{request.key}-others-{candidate.digest[:8]}",
             artifacts=replace(artifacts, baseline=None),
-            plan=replace(plans.final_rounds, seed=2000 + turn),
+            plan=replace(plan, seed=2000 + turn),
             most_s=most_s / 2,
         )
     )
@@ -346,6 +355,11 @@ def _time(
         )
     )
     return timed if isinstance(timed, Failure) else (timed, others)
+
+
+def _start_s(*compiles: FreshCompile) -> float:
+    """Return the time in which a process starts on this machine as it is now."""
+    return max(compiled.wall_s - compiled.compile_s for compiled in compiles)
 
 
 def _compile_all(

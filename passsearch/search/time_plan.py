@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from passsearch.evaluate import MeasurementPlans
-from passsearch.measure import CONSUMPTION_OBJECTIVES, RoundPlan, WindowPlan
-from passsearch.search.confirm import LEAST_REPETITIONS, slow_baseline_processes
+from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
+from passsearch.search.confirm import LEAST_RACE_S, LEAST_REPETITIONS, slow_baseline_processes
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 
@@ -91,12 +91,9 @@ class TimePlan:
         return compile_s + timing_s + self.windows_s()
 
     def least_confirm_s(self, baseline: Scored, best: Scored) -> float:
-        """Return about how long two repetitions take that time both in one process each."""
-        latency_s, best_s = (min(each.latency_s, default=0.0) for each in (baseline, best))
-        rounds = self.plans.final_rounds
-        visits_s = sum(_visit_s(rounds, each_s) for each_s in (latency_s, latency_s, best_s, best_s))
-        once_s = 2 * latency_s + 2 * best_s
-        timing_s = self.start_s + max(min(rounds.race_s, rounds.rounds * visits_s), once_s)
+        """Return about how long two repetitions take whose processes are as few and as short as they may be."""
+        once_s = 2 * sum(min(each.latency_s, default=0.0) for each in (baseline, best))
+        timing_s = self.start_s + max(2 * LEAST_RACE_S, once_s)
         repetition_s = self.compiles_s(baseline, best) + timing_s + self.windows_s()
         return LEAST_REPETITIONS * repetition_s + self.once_s()
 
@@ -143,11 +140,6 @@ class TimePlan:
         most = max(fewest, self.plans.most_repetitions) if fewest else 0
         confirm = f"{duration(fewest * repetition_s)} to {duration(most * repetition_s)}"
         return f"no time limit: search up to {duration(self.options.trials * started_s)}, confirm {confirm}"
-
-
-def _visit_s(plan: RoundPlan, latency_s: float) -> float:
-    run_s = max(plan.run_s, latency_s)
-    return max(1, min(plan.runs, int(plan.visit_s / run_s))) * run_s
 
 
 def _load_s(scored: Scored) -> float:

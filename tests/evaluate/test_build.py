@@ -139,9 +139,29 @@ def make_builder(
 def test_a_reference_that_fails_is_not_remembered_as_the_candidates_failure(tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
         failure = make_builder(tmp_path / "a", CRASH, cache=cache, log=log).build("state", Candidate())
-        assert isinstance(failure, Failure) and failure.kind == "infra"
+        assert isinstance(failure, Failure) and failure.kind == "crash" and not failure.is_of_machine
         assert "the build that outputs are compared with failed: killed by SIGSEGV" in failure.reason
-        assert cache.recall("build", "state|O0") is None
+        assert cache.recall("build", "state|O0") is None and log.recall("build", "state|O0") is None
+
+
+class Refusing(Compiler):
+    """A compiler that refuses the network."""
+
+    def ask(self, *_: object, state: str, folder: str, **__: object) -> dict[str, Any]:
+        """Refuse a build."""
+        return {"failure": Failure("compile_error", "build", "", "op `relax.x` has no legalization").to_json()}
+
+
+def test_a_reference_that_the_compiler_refuses_is_no_fault_of_the_machine(tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
+        builder._applier.compiler = Refusing()  # type: ignore[assignment]
+        for candidate in (Candidate(), Candidate(build=BuildOptions(opt_level=3))):
+            failure = builder.build("imported", candidate)
+            assert (
+                isinstance(failure, Failure) and failure.kind == "compile_error" and "no legalization" in failure.reason
+            )
+            assert not failure.is_of_machine and "doctor" not in str(failure.as_error(failure.reason))
 
 
 def test_where_the_reference_fails_by_its_passes_it_is_built_by_none(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_an_accident_of_the_machine_ends_the_repetitions_and_keeps_the_earlier_o
 
 def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_takes_more() -> None:
     assert confirmation_of(100.0).repetitions == 3
-    small = confirmation_of(1.025)
+    small = confirmation_of(1.018)
     assert 3 < small.repetitions <= PLANS.most_repetitions
     assert small.improves("throughput", keep_throughput=0.0)
 
