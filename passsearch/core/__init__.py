@@ -1,7 +1,7 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
-from passsearch.core.arguments import NUMBERS, RULES, check_arguments
+from passsearch.core.arguments import IMPORT, NUMBERS, REFERENCES, RULES, SOURCE, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
 from passsearch.core.child_environment import child_environment
@@ -64,6 +64,7 @@ __all__ = [
     "EQUAL",
     "FAILURE_KINDS",
     "FOLDING",
+    "IMPORT",
     "IMPROVED",
     "LOWERING",
     "MACHINE_FAULTS",
@@ -76,7 +77,9 @@ __all__ = [
     "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
+    "REFERENCES",
     "RULES",
+    "SOURCE",
     "SPEED_OBJECTIVES",
     "STRICT_LIMITS",
     "UNCONFIRMED",

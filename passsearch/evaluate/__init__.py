@@ -35,7 +35,9 @@ from passsearch.evaluate.records import (
 )
 from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import (
+    AUDIT_CASES,
     OUTPUT_CASES,
+    RecordedReference,
     Session,
     WorkerLimits,
     catalog_files,
@@ -49,6 +51,7 @@ from passsearch.evaluate.verify import DEVIATION, Agreement
 
 __all__ = [
     "ACCIDENTS",
+    "AUDIT_CASES",
     "DEVIATION",
     "FAILED",
     "OUTPUT_CASES",
@@ -78,6 +81,7 @@ __all__ = [
     "PlaceTimes",
     "ProcessSamples",
     "RecordedEdge",
+    "RecordedReference",
     "Region",
     "Samples",
     "Session",

@@ -188,6 +188,7 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
         "files": files,
         "tolerance": deployment.tolerance,
         "seed": deployment.seed,
+        **({"reference": dict(deployment.reference)} if deployment.reference else {}),
         "expected": [dict(digest) for digest in deployment.output_digests],
     }
 

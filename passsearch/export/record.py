@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +40,8 @@ class Deployment:
         seed: Seed of the inputs (``passsearch.dialects.contract.random_inputs``).
         tvm_commit: Commit of the TVM, empty if it does not report one.
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
+        reference: What the network's outputs were compared with; see docs/reference/result.md. Empty in files from
+            before it was recorded.
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
     """
 
@@ -59,6 +61,7 @@ class Deployment:
     tvm_commit: str = ""
     import_paths: tuple[str, ...] = ()
     calls: tuple[Mapping[str, Json], ...] = ()
+    reference: Mapping[str, Json] = field(default_factory=dict)
 
 
 def read_pipeline(path: Path) -> Deployment:
@@ -99,6 +102,7 @@ def read_pipeline(path: Path) -> Deployment:
         # Optional: wheels from PyPI do not report the commit they were built from.
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
         calls=tuple(fields.items("calls")) if "calls" in fields.values else (),
+        reference=fields.typed("reference", dict) if "reference" in fields.values else {},
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from passsearch.core import PARTIAL, Case, Json, TensorType, replace_durably, safe_file_name
+from passsearch.dialects.contract import SourceNetwork
 from passsearch.errors import EnvironmentFault
 
 Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
@@ -40,6 +41,7 @@ class ModelFile:
         cases: The cases that are weighed, where there are several.
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
+        live: Opens the user's object, which its own framework runs in this process; ``None`` for a file.
         original: The user's file with its input types, if this file is a copy of it with fixed sizes.
     """
 
@@ -55,6 +57,7 @@ class ModelFile:
     function: str = ""
     cases: tuple[Case, ...] = ()
     otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
+    live: Callable[[], SourceNetwork] | None = field(default=None, compare=False, repr=False)
     original: "ModelFile | None" = field(default=None, compare=False, repr=False)
 
     def to_request(self) -> dict[str, Json]:

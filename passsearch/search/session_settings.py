@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from passsearch.core import Json
+from passsearch.core import SOURCE, Json
 from passsearch.evaluate import MeasurementPlans, Session, dialect_digest
 from passsearch.frontends import simplifier_version
 
@@ -41,6 +41,7 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
     settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
     settings |= {"function": model.function} if model.function else {}
     settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
+    settings |= {"reference": session.reference} if session.reference != SOURCE else {}
     if session.plans != MeasurementPlans():
         settings["plans"] = repr(asdict(session.plans))
     return settings

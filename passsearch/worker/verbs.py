@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from passsearch.core import (
     COMPILE_PARTS,
     CONSTANTS,
@@ -34,11 +36,13 @@ from passsearch.dialects.contract import (
     KernelExecutable,
     ModelSource,
     Module,
+    case_inputs,
     random_inputs,
 )
 from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
+from passsearch.measure.source import source_outputs
 from passsearch.worker.device_turn import device_turn
 from passsearch.worker.failure_kinds import failure_kind
 from passsearch.worker.state_cache import StateCache, resident_bytes
@@ -107,6 +111,11 @@ class Verbs:
         """Import a model file and write it in the compiler's own format, which every other worker loads."""
         self._bridge.save_with_external_weights(self._bridge.load(_source(request["source"])), Path(request["path"]))
         return {}
+
+    def do_source(self, request: Request) -> Answer:
+        """Run the network by its own framework; its outputs become those that all others are compared with."""
+        network = self._bridge.open_source(_source(request["source"]))
+        return source_outputs(network, request)
 
     def do_hold(self, request: Request) -> Answer:
         """Answer whether this worker can return a state without applying passes."""
@@ -289,6 +298,16 @@ class Verbs:
         executable = self._open(request["folder"], request)
         inputs = random_inputs(_types(request["inputs"]), seed=request["seed"])
         return {"expected": outputs.digest(executable.run(inputs))}
+
+    def do_deviations(self, request: Request) -> Answer:
+        """Import and build a network, and answer the deviation of each of its outputs on the inputs of one case."""
+        self._build(self._bridge.load(_source(request["source"])), request)
+        inputs = case_inputs(_types(request["inputs"]), request["case"])
+        computed = self._open(request["folder"], request).run(inputs)
+        with np.load(request["expected"]) as file:
+            expected = [file[f"{request['case']}_{place}"] for place in range(len(computed))]
+        pairs = zip(computed, expected, strict=True)
+        return {"deviations": [outputs.relative_deviation(*pair) for pair in pairs]}
 
     def do_check(self, request: Request) -> Answer:
         """Check one catalog entry against this compiler; answers the list of problems."""
