@@ -27,6 +27,7 @@ from passsearch.core import (
     InputTypes,
     TensorType,
     check_arguments,
+    leading_batch,
     physical_cores,
     read_inputs,
     timestamp,
@@ -236,9 +237,8 @@ def _check_installed(settings: _Settings) -> None:
 
 def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None, folder: Path) -> _Entry:
     """Compile TVM's pipelines for one batch size, and collect the other engines."""
-    first = next(iter(network.types.values())).shape
     limit = network.limit if settings.tolerance is None else settings.tolerance
-    entry = _Entry(network, batch or (int(first[0] or 1) if first else 1), limit)
+    entry = _Entry(network, batch or leading_batch(network.types), limit)
     path, python = network.file.path, settings.python
     entry.references += _reference_engines(network.file, python)
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):

@@ -189,9 +189,10 @@ def tune(
     # An interrupted search has a result so far, printed above; the exit status says that it is not the final one.
     if result.document["interrupted"]:
         return INTERRUPTED
-    outcome = verdict_outcome(result.document["verdict"])
+    verdict = result.document.get("verdict") or {}
+    outcome = verdict_outcome(verdict)
     # Without a confirmation by the user's own wish (`--confirm 0`), nothing is missing.
-    is_missing = outcome == UNCONFIRMED and confirm > 0 and bool(result.document["verdict"].get("failure"))
+    is_missing = outcome == UNCONFIRMED and confirm > 0 and bool(verdict.get("failure"))
     return UNDECIDED_STATUS if outcome == UNDECIDED else UNCONFIRMED_STATUS if is_missing else 0
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from passsearch.core import Failure, Json
+from passsearch.core import Failure, Json, allowed_deviation
 from passsearch.dialects.contract import SCALES
 from passsearch.store import Fact
 
@@ -12,15 +12,6 @@ DEVIATION = "outputs deviate"
 
 NO_SCORES = "not exactly one output is a table of class scores"
 NEAR_TIES = "the reference's first two classes are nearer to each other than outputs may deviate"
-
-CHANGE_MARGIN = 4.0
-"""Factor between the change of the reference's outputs and the deviation that an edge case allows.
-
-Of 33 correct builds of a decoder on large inputs, the worst deviated by 2.4 times that change (docs/measurement.md).
-"""
-
-MOST_ALLOWED = 0.5
-"""Largest deviation that an unstable edge case allows: outputs that are all 0 deviate by 1 of the largest."""
 
 VERIFIED = (
     "peak_rss",
@@ -86,10 +77,9 @@ class VerifyFact:
     def allowed(self, case: str, limit: float) -> float:
         """Return the largest deviation that one case allows.
 
-        An edge case on which the reference itself is unstable allows ``CHANGE_MARGIN`` times the reference's change, at
-        most ``MOST_ALLOWED``.
+        An edge case on which the reference itself is unstable allows more; see ``allowed_deviation``.
         """
-        return max(limit, min(CHANGE_MARGIN * self.changes.get(case, 0.0), MOST_ALLOWED))
+        return allowed_deviation(limit, self.changes.get(case, 0.0))
 
     @property
     def text(self) -> str:
