@@ -164,7 +164,9 @@ class _Execution:
             if not self._has_finished():
                 self._folder.write_result(document)
             return document
-        deployment = self._evaluator.deployment(best.candidate, self._folder.path)
+        # The outputs of a slow default take two inferences, and nobody deploys it by an export.
+        is_slow = best is self._evaluation.scoring.baseline and self._left_s() < 2 * min(best.latency_s, default=0.0)
+        deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
         document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
