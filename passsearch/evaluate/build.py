@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
@@ -30,6 +31,9 @@ REFERENCE = "reference.npz"
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
+
+OVERTIME, LEAST_LEFT_S = 0.1, 2.0
+"""Share of a time limit by which a run may exceed it, and seconds that a build gets in any case."""
 
 BASELINE_SHARE = 0.1
 """Largest share of a run's time limit that a baseline takes for that: a default of 1.3 s once used up 60 s."""
@@ -73,7 +77,7 @@ class Builder:
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
-        self._slowest_build_s = 0.0
+        self._slowest_build_s, self._begin_s = 0.0, monotonic()
         self.source = source or SourceReference()
         # A part of keys that names a reference other than the import.
         self._foreign_reference = f"|{self.source.key}" if self.source.key else ""
@@ -388,10 +392,20 @@ class Builder:
 
     def _longest_build_s(self, state: str, options: BuildOptions) -> float:
         limits = self._session.limits
-        # What all others are compared with is waited for.
+        # What all others are compared with is waited for, until the time limit is over.
         if state == self._applier.graph.root and options in (BuildOptions(), self._session.dialect.baseline.build):
-            return limits.deadline_s
+            return min(limits.deadline_s, self._left_s())
         return limits.longest_build_s(self._slowest_build_s)
+
+    def _left_s(self) -> float:
+        """Return the seconds until this start has used the run's time limit and a tenth; at least some.
+
+        They are unlimited once something was judged: what is made again then is needed for the result.
+        """
+        if self._admitted:
+            return math.inf
+        run_s = (1 + OVERTIME) * self._session.limits.run_s
+        return max(run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
 
     def _keep(self, folder: Path) -> None:
         seal(folder)
@@ -415,7 +429,8 @@ class Builder:
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
             "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.run_s) if is_baseline else CANDIDATE_S,
         }
-        answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        limit_s = self._left_s() if is_baseline else math.inf
+        answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
         if request["reference"] is None and self.reference.exists():
             seal(self.reference)
         # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a

@@ -13,7 +13,7 @@ from zlib import crc32
 from passsearch.catalog import require_searchable
 from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import Built, Session, WorkerEvaluator
+from passsearch.evaluate import OVERTIME, Built, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import find_faulty_passes, write_reproducer
 from passsearch.search.confirm import (
@@ -44,9 +44,6 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 In a search the step is a ``passsearch.core.Step``, which is a text with the time limit and the best candidate so far.
 """
-
-OVERTIME = 0.1
-"""Share of the time limit by which two repetitions of a confirmation may exceed it; else it does not begin."""
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +142,8 @@ class _Execution:
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
         self._finalists: Sequence[Scored] = ()
         # A busy machine starts processes slowly. The network was imported by the first one.
-        start_s = min(max(folder.log.clock_s, FRESH_PROCESS_S), LONGEST_START_S)
+        begin_s = folder.log.clock_s - evaluator.builder.source.seconds
+        start_s = min(max(begin_s, FRESH_PROCESS_S), LONGEST_START_S)
         self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None, start_s)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
@@ -315,6 +313,9 @@ class _Execution:
                     f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same "
                     "command continues. See: passsearch doctor"
                 ) from error
+            if error.failure.kind == "timeout" and self._left_s() <= 0:
+                limit = f"time limit of {self._timeout_s:g} s"
+                raise UserError(f"The {limit} ended before the baseline was measured; {MORE_TIME}.") from error
             raise UserError(
                 f"The baseline fails on this network, {detail}. It was tried anew, not remembered; the compiler's "
                 f"output is in `{self._folder.artifacts / 'workers.log'}`."

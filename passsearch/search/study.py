@@ -23,6 +23,9 @@ from passsearch.search.variants import variants
 PATIENCE = 150
 """Number of sequences in a row that lead to nothing new before a search ends."""
 
+FIRST_S = 3.0
+"""Seconds to apply passes, to compare outputs and to time a fast candidate, roughly; its build takes the baseline's."""
+
 # The space never closes with some passes (`Space.unbounded`), so they are applied where they may help most.
 EXPANDED_STATES = 5
 """Number of best states to which all passes are applied, where the space is not closed."""
@@ -191,7 +194,7 @@ class Search:
         scoring = self.evaluation.scoring
         if scoring is None or len(self.evaluation.scored) > 1:
             return False
-        return self._elapsed_s() + scoring.baseline.compile_s < (self._options.timeout_s or 0.0)
+        return self._elapsed_s() + scoring.baseline.compile_s + FIRST_S < (self._options.timeout_s or 0.0)
 
     def _has_sequence_with_kernels(self) -> bool:
         return any(decides_kernels(candidate.pipeline, self._space.entries) for candidate in self._first)

@@ -261,7 +261,7 @@ def test_a_fresh_compile_of_another_binary_is_timed_only_if_its_outputs_are_righ
         assert isinstance(builder.build("state", Candidate()), Built)
         requests = []
 
-        def verify(*_: object, request: dict[str, Any]) -> dict[str, Any]:
+        def verify(*_: object, request: dict[str, Any], **__: object) -> dict[str, Any]:
             requests.append(request["folder"])
             return answer
 
@@ -315,3 +315,26 @@ class Counting(Compiler):
         """Answer a build."""
         self.builds += 1
         return {**super().ask(state=state, folder=folder), "digest": f"{state} {self.builds}"}
+
+
+class Slow(Compiler):
+    """A compiler that notes how long a build may take."""
+
+    limits_s: list[float]
+
+    def ask(self, *_: object, state: str, folder: str, limit_s: float = 0.0, **__: object) -> dict[str, Any]:
+        """Answer a build."""
+        self.limits_s = [*getattr(self, "limits_s", []), limit_s]
+        return super().ask(state=state, folder=folder)
+
+
+def test_a_baseline_is_waited_for_until_the_time_limit_and_a_tenth(tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
+        session: Any = builder._session
+        session.limits, builder._applier.compiler = WorkerLimits(600.0, run_s=60.0), Slow()  # type: ignore[assignment]
+        builder.build("imported", Candidate(build=BuildOptions(opt_level=3)))
+        assert all(60.0 < limit_s <= 66.0 for limit_s in builder._applier.compiler.limits_s)  # type: ignore[attr-defined]
+        # A candidate's own limit is a share of the run's.
+        builder.build("state", Candidate())
+        assert builder._applier.compiler.limits_s[-1] <= 30.0  # type: ignore[attr-defined]
