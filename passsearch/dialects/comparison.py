@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from passsearch.core import CHANGE_MARGIN
 from passsearch.dialects.contract import Array
 
 TINY = 1e-30
@@ -21,13 +22,6 @@ MOST_SLICES = 4096
 
 SLICE_FLOOR = 8.0
 """Machine epsilons of the largest output below which a slice's deviation says nothing."""
-
-CHANGE_MARGIN = 4.0
-"""Factor between the change of the reference's outputs, when its inputs move by one rounding, and what rounding may do
-to a candidate's.
-
-Of 33 correct builds of a decoder on large inputs, the worst deviated by 2.4 times that change (docs/measurement.md).
-"""
 
 MOST_TIES = 1e-4
 """Largest share of an output of integers that may differ: rounding decides between scores that are nearly equal."""

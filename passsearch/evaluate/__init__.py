@@ -5,7 +5,7 @@ holds implementations that need no compiler.
 """
 
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.build import Builder
+from passsearch.evaluate.build import OVERTIME, Builder
 from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
@@ -56,6 +56,7 @@ __all__ = [
     "DEVIATION",
     "FAILED",
     "OUTPUT_CASES",
+    "OVERTIME",
     "UNTRIED",
     "Agreement",
     "Applier",

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
@@ -31,6 +32,15 @@ REFERENCE = "reference.npz"
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
+
+OVERTIME, LEAST_LEFT_S = 0.1, 2.0
+"""Share of a time limit by which a run may exceed it, and seconds that a build gets in any case."""
+
+BASELINE_SHARE = 0.1
+"""Largest share of a run's time limit that a baseline takes for that: a default of 1.3 s once used up 60 s."""
+
+OF_REFERENCE = "of_reference"
+"""Key of a failure that is the reference's and not the candidate's."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +79,7 @@ class Builder:
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._allowances: dict[str, Allowance] = {}  # of artifacts that were admitted, by folder
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
-        self._slowest_build_s = 0.0
+        self._slowest_build_s, self._begin_s = 0.0, monotonic()
         self.source = source or SourceReference()
         # A part of keys that names a reference other than the import.
         self._foreign_reference = f"|{self.source.key}" if self.source.key else ""
@@ -118,7 +128,8 @@ class Builder:
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
-            fact = self._facts.record("build", key, fact=fact)
+            # It is not the candidate's failure, so no later run shall take it for one.
+            fact = fact if OF_REFERENCE in fact else self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
@@ -360,10 +371,11 @@ class Builder:
             if is_without_passes and key == self._place(state, options)[0]:
                 return reference  # the very build that is asked for
             if "failure" in reference:
-                # Not the candidate's failure. The reference was built before, so something else went wrong this time.
                 failure = Failure.from_json(reference["failure"])
                 reason = f"the build that outputs are compared with failed: {failure.reason}"
-                return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
+                # What the compiler refuses is no fault of the machine, unless the reference was built before.
+                kind = "infra" if self._admitted else failure.kind
+                return {"failure": replace(failure, kind=kind, reason=reason).to_json(), OF_REFERENCE: True}
             # It is a baseline, too. A run that is started again knows it already.
             if is_without_passes and self._facts.recall("build", key) is None:
                 self._facts.record("build", key, fact=reference)
@@ -423,10 +435,20 @@ class Builder:
 
     def _longest_build_s(self, state: str, options: BuildOptions) -> float:
         limits = self._session.limits
-        # What all others are compared with is waited for.
+        # What all others are compared with is waited for, until the time limit is over.
         if state == self._applier.graph.root and options in (BuildOptions(), self._session.dialect.baseline.build):
-            return limits.deadline_s
+            return min(limits.deadline_s, self._left_s())
         return limits.longest_build_s(self._slowest_build_s)
+
+    def _left_s(self) -> float:
+        """Return the seconds until this start has used the run's time limit and a tenth; at least some.
+
+        They are unlimited once something was judged: what is made again then is needed for the result.
+        """
+        if self._admitted:
+            return math.inf
+        run_s = (1 + OVERTIME) * self._session.limits.run_s
+        return max(run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
 
     def _keep(self, folder: Path) -> None:
         seal(folder)
@@ -448,9 +470,10 @@ class Builder:
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
-            "total_s": BASELINE_S if is_baseline else CANDIDATE_S,
+            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.run_s) if is_baseline else CANDIDATE_S,
         }
-        answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        limit_s = self._left_s() if is_baseline else math.inf
+        answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
         if request["reference"] is None and self.reference.exists():
             seal(self.reference)
         # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a

@@ -4,8 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from passsearch.core import Failure, Json
-from passsearch.dialects.comparison import CHANGE_MARGIN
+from passsearch.core import CHANGE_MARGIN, Failure, Json, allowed_deviation
 from passsearch.store import Fact
 
 DEVIATION = "outputs deviate"
@@ -26,9 +25,6 @@ SLICE_FACTOR, MOST_OF_SLICE = 100.0, 0.5
 NAN = "nan"
 """Edge inputs on which a candidate that drops NaN is refused. Infinities may be dropped, which the result says: one
 algorithm's sum overflows, or is infinity minus infinity, where another's is not."""
-
-MOST_ALLOWED = 0.5
-"""Largest deviation that an unstable edge case allows: outputs that are all 0 deviate by 1 of the largest."""
 
 VERIFIED = (
     "peak_rss",
@@ -119,10 +115,9 @@ class VerifyFact:
     def allowed(self, case: str, limit: float) -> float:
         """Return the largest deviation that one case allows.
 
-        An edge case on which the reference itself is unstable allows ``CHANGE_MARGIN`` times the reference's change, at
-        most ``MOST_ALLOWED``.
+        An edge case on which the reference itself is unstable allows more; see ``allowed_deviation``.
         """
-        return max(limit, min(CHANGE_MARGIN * self.changes.get(case, 0.0), MOST_ALLOWED))
+        return allowed_deviation(limit, self.changes.get(case, 0.0))
 
     @property
     def text(self) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from passsearch.core import IMPROVED, verdict_outcome
 from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
 
@@ -83,7 +84,9 @@ def run_outcome(run: Mapping[str, Any]) -> str:
         return "interrupted"
     if not verdict.get("confirmed"):
         return "not confirmed"
-    return f"{cell_text(verdict.get('objective'))} {format_ratio(verdict)}" if verdict.get("improved") else "no gain"
+    outcome = verdict_outcome(verdict)
+    is_gain = outcome == IMPROVED
+    return f"{cell_text(verdict.get('objective'))} {format_ratio(verdict)}" if is_gain else outcome
 
 
 def analysis_text(document: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ from passsearch.report.rows import (
 )
 from passsearch.report.sequence import sequence_text
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
-from passsearch.report.verdict import verdict_text, warning_lines
+from passsearch.report.verdict import rejected_lines, verdict_text, warning_lines
 
 SOURCES = {
     "baseline": "nobody: it is the baseline {name}",
@@ -53,7 +53,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     """
     width = width or text_width()
     outcome = [("best", format_pipeline(document.get("best"))), *attribution_lines(document)]
-    outcome += [("verdict", verdict_text(document)), *warning_lines(document)]
+    outcome += [("verdict", verdict_text(document)), *rejected_lines(document), *warning_lines(document)]
     parts = [
         paragraph("", headline_text(document), width=width),
         paragraph_lines(setup_lines(document), width=width),

@@ -244,7 +244,8 @@ def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failu
     detail = f"{objective} {ratio:.3f}, claimed {_claim_text(claim)}{addition}"
     keep = claim.get("keep_throughput", 0.0)
     if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
-        return Check("measurement", False, f"{detail}: the win is not seen again")
+        reason = confirmation.disagreement(objective)
+        return Check("measurement", False, f"{detail}: the win is not seen again{f', {reason}' if reason else ''}")
     # A smaller win is a win, but it contradicts the claim if even its upper end lies below the claimed interval.
     if ratio.interval.high < _least(claim):
         return Check("measurement", False, f"{detail}: below the claim")
