@@ -53,6 +53,8 @@ IMPORTERS = {
 EXCEPTIONS = {(library, "dialects") for library in ("onnx", "torch", "tensorflow", "mxnet")}
 # PyTorch is also an engine; its adapter runs the operators of an ONNX file.
 EXCEPTIONS |= {("torch", "engines"), ("onnx", "engines")}
+# ONNX Runtime is an engine, and the runtime that ONNX files are proven against.
+EXCEPTIONS |= {("onnxruntime", "frontends")}
 
 
 def _files() -> list[Path]:

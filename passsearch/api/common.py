@@ -129,6 +129,7 @@ def session(
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
+    reference: str = "source",
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
@@ -154,6 +155,7 @@ def session(
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
+        reference: What outputs are compared with: see ``tune``.
         deadline: Seconds one request to a worker may take.
         memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
@@ -176,6 +178,7 @@ def session(
         target=target,
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
+        reference=reference,
         limits=worker_limits(deadline, memory),
         plans=plans,
     )

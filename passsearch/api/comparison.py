@@ -86,6 +86,7 @@ def compare(
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
+    reference: str = "source",
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     rounds: int = 6,
@@ -115,6 +116,7 @@ def compare(
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
+        reference: What outputs are compared with: see ``tune``.
         deadline: Seconds one request to a worker may take.
         memory: Gigabytes that one compiler process may use.
         rounds: Rounds of each process.
@@ -152,6 +154,7 @@ def compare(
                 target=target,
                 catalogs=catalog_paths(catalogs),
                 tolerance=tolerance,
+                reference=reference,
                 limits=worker_limits(deadline, memory),
                 plans=plans,
             )

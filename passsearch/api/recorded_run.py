@@ -9,9 +9,16 @@ from passsearch.api.common import catalog_paths
 from passsearch.catalog import check_factories
 from passsearch.core import Case, Pipeline, read_ranges
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, WorkerLimits, check_saved_network, open_session
+from passsearch.evaluate import (
+    MeasurementPlans,
+    RecordedReference,
+    Session,
+    WorkerLimits,
+    check_saved_network,
+    open_session,
+)
 from passsearch.frontends import ModelFile, digest_files
-from passsearch.store import NETWORK, RESULT, SAMPLES_FILE, read_deployment
+from passsearch.store import EXPECTED, NETWORK, RESULT, SAMPLES_FILE, read_deployment
 from passsearch.toolchain import get_toolchain
 
 
@@ -63,6 +70,9 @@ def recorded_session(
     )
     # The run's own factories and limit instead of the catalog's: the catalog may have changed since, and what is
     # rebuilt must be what the run built.
+    reference = document.get("reference")
+    compared = None if reference is None else RecordedReference(reference, folder / EXPECTED)
+    session = replace(session, recorded=compared)
     return replace(session, own_factories=factories, paths=(*session.paths, *(paths if trust else ())))
 
 

@@ -36,10 +36,10 @@ from passsearch.core import (
     printable,
     require_trust,
 )
-from passsearch.evaluate import MeasurementPlans, open_session
+from passsearch.evaluate import AUDIT_CASES, MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
-from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, recorded_sequence, require_repetitions
+from passsearch.search import Run, RunOptions, audit_run, recorded_sequence, require_repetitions
 from passsearch.store import RESULT, read_result
 from passsearch.toolchain import cache_folder
 
@@ -178,6 +178,7 @@ def tune(
     confirm: int = USUAL_REPETITIONS,
     keep_throughput: float = 0.98,
     tolerance: float | None = None,
+    reference: str = "source",
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     passes: Sequence[str] | None = None,
@@ -218,6 +219,9 @@ def tune(
         keep_throughput: Least share of the baseline's throughput where no objective is throughput or latency.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
+        reference: ``source`` compares outputs with what the network's own framework computes, and refuses an import
+            that disagrees. ``import`` compares them with the import itself, built without passes, for a network whose
+            import is known to differ; the result and its export say so.
         deadline: Seconds one request to a worker may take before its process group is killed. With ``timeout``, a pass
             may take a quarter of ``timeout``, and so may a build, or five times as long as the slowest one so far and
             half of ``timeout`` at most. If a quarter is less than 20 s, it is 20 s.
@@ -247,6 +251,7 @@ def tune(
         target=target,
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
+        reference=reference,
         limits=worker_limits(deadline, memory, timeout=timeout),
         plans=plans,
     )
@@ -319,7 +324,7 @@ def audit(
     if sequence := recorded_sequence(document):
         require_trust(folder / RESULT, find_folders(sequence.pipeline), trust=trust)
     # The inputs are those that no search has used.
-    session = replace(session, output_cases=OUTPUT_CASES)
+    session = replace(session, output_cases=AUDIT_CASES)
     refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)
     _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
     # Without the fact cache, which has the samples of the run.

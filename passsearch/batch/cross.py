@@ -21,7 +21,7 @@ CROSS = "cross"
 MEASURED = "measured"
 """Folder of what a comparison has measured, until it is finished."""
 
-SHARED_OPTIONS = ("tolerance", "deadline", "memory", "catalogs", "trust")
+SHARED_OPTIONS = ("tolerance", "reference", "deadline", "memory", "catalogs", "trust")
 """Options of a search that hold for a comparison of its winner too."""
 
 

@@ -18,6 +18,7 @@ OPTIONS = (
     "confirm",
     "keep_throughput",
     "tolerance",
+    "reference",
     "deadline",
     "memory",
     "passes",

@@ -16,6 +16,7 @@ from passsearch.cli.options import (
     KeepSymbolic,
     Memory,
     Model,
+    Reference,
     Samples,
     Sizes,
     Target,
@@ -25,7 +26,7 @@ from passsearch.cli.options import (
     number_option,
 )
 from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, USUAL_TRIALS, folder_bytes, read_inputs
+from passsearch.core import DEADLINE_S, SOURCE, USUAL_REPETITIONS, USUAL_TRIALS, folder_bytes, read_inputs
 from passsearch.errors import UserError
 
 INTERRUPTED = 130
@@ -110,6 +111,7 @@ def tune(
         ),
     ] = 0.98,
     tolerance: Tolerance = None,
+    reference: Reference = SOURCE,
     deadline: Deadline = DEADLINE_S,
     memory: Memory = None,
     inputs: Inputs = None,
@@ -164,6 +166,7 @@ def tune(
             confirm=confirm,
             keep_throughput=keep_throughput,
             tolerance=tolerance,
+            reference=reference,
             deadline=deadline,
             memory=memory,
             passes=split_names(passes),
@@ -212,6 +215,7 @@ def compare(
     ] = "warm",
     target: Target = None,
     tolerance: Tolerance = None,
+    reference: Reference = SOURCE,
     deadline: Deadline = DEADLINE_S,
     memory: Memory = None,
     inputs: Inputs = None,
@@ -250,6 +254,7 @@ def compare(
             target=target,
             toolchain=toolchain,
             tolerance=tolerance,
+            reference=reference,
             deadline=deadline,
             memory=memory,
             rounds=rounds,

@@ -84,6 +84,13 @@ Tolerance: TypeAlias = Annotated[
         "change numerics; by default as strict as for all other pipelines.",
     ),
 ]
+Reference: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="source|import",
+        help="What outputs are compared with: what the network's own framework computes, or the import as it is.",
+    ),
+]
 Fresh: TypeAlias = Annotated[
     bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")
 ]

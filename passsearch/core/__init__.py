@@ -1,7 +1,7 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
-from passsearch.core.arguments import NUMBERS, RULES, check_arguments
+from passsearch.core.arguments import IMPORT, NUMBERS, REFERENCES, RULES, SOURCE, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
 from passsearch.core.check_inputs import (
@@ -74,6 +74,7 @@ __all__ = [
     "ENDING_SIGNALS",
     "FAILURE_KINDS",
     "FOLDING",
+    "IMPORT",
     "LOWERING",
     "MACHINE_FAULTS",
     "MAIN",
@@ -85,8 +86,10 @@ __all__ = [
     "PASSES",
     "QUANTIZED_LIMIT",
     "RANGE_SOURCES",
+    "REFERENCES",
     "RULES",
     "SAMPLES",
+    "SOURCE",
     "SPEED_OBJECTIVES",
     "STRICT_LIMITS",
     "TABLE",

@@ -14,6 +14,9 @@ from passsearch.core.file_name import expand_home
 from passsearch.core.suggestion import suggest_name
 from passsearch.errors import UserError
 
+SOURCE, IMPORT = REFERENCES = ("source", "import")
+"""What outputs are compared with: those of the network's own framework, or of the import built without passes."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -155,6 +158,24 @@ class Numbers:
         return [self.item.accept(f"each of {name}", item) for item in value]
 
 
+@dataclass(frozen=True)
+class Choice:
+    """One of a few texts.
+
+    Attributes:
+        values: The texts.
+    """
+
+    values: tuple[str, ...]
+
+    def accept(self, name: str, value: object) -> object:
+        """Return the text."""
+        if value in self.values:
+            return value
+        choices = " or ".join(f'"{each}"' for each in self.values)
+        raise UserError(f"`{name}` is {choices}; got {short_repr(value)}.")
+
+
 _TEXT = (str,)
 _PATH = (str, Path)
 _FLAG = Kind((bool,), "True or False", "True")
@@ -198,6 +219,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"', str),
     "target": Kind(_TEXT, "a target as text", '"llvm"'),
     "toolchain": Kind(_TEXT, "the name of a toolchain, as in `passsearch toolchain list`", '"this"'),
+    "reference": Choice(REFERENCES),
     "sampler": Kind(_TEXT, "the name of a strategy", '"auto"'),
     "protocol": Kind(_TEXT, "the name of a protocol", '"paired"'),
     "cache": Kind(_TEXT, "the state of the caches", '"warm"'),

@@ -203,6 +203,22 @@ class Executable(Protocol):
         return None
 
 
+class SourceNetwork(Executable):
+    """A network that its own framework runs: what its outputs should be.
+
+    Attributes:
+        runtime: Name and version of the framework.
+        output_names: Names of the outputs in order, where the framework names them.
+    """
+
+    runtime: str
+    output_names: Sequence[str] = ()
+
+    def run_repeatedly(self, number: int) -> None:
+        """Raise: a source is the reference of values, and is never timed."""
+        raise NotImplementedError
+
+
 class ConstantTable(Protocol):
     """The constants of all states of one process. Every constant is stored once, under a digest of its content."""
 
@@ -247,6 +263,13 @@ class Bridge(Protocol):
 
     def load(self, source: ModelSource) -> Module:
         """Import a network; parameters are bound, types inferred."""
+
+    def open_source(self, source: ModelSource) -> SourceNetwork:
+        """Open a model file with the framework that it is a file of, where this process has it.
+
+        Raises:
+            UserError: There is no such framework, or it refuses the network.
+        """
 
     def save_with_external_weights(self, module: Module, path: Path) -> None:
         """Write the IR like ``save``, but large constants to a second file, which loads faster."""

@@ -110,6 +110,9 @@ def require_writable(folder: Path) -> None:
 def print_introduction(record: Any, target: str | None, *, version: str) -> str:
     """Print what is built; return the differences from the recorded build, for error messages to repeat."""
     print(f"{record['model']['name']} for {target or record['target']}")
+    reference = record.get("reference") or {}
+    if reference and not reference["runtime"]:
+        print(f"note: outputs were compared with the import only, which is unproven: {reference['reason']}")
     notes = []
     if version != record["tvm_version"]:
         notes.append(f"this is TVM {version}, recorded with {record['tvm_version']}")

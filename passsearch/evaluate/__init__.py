@@ -34,8 +34,11 @@ from passsearch.evaluate.records import (
     summarize_conditions,
 )
 from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.sequence_check import CheckedSequence, check_sequences
 from passsearch.evaluate.session import (
+    AUDIT_CASES,
     OUTPUT_CASES,
+    RecordedReference,
     Session,
     WorkerLimits,
     catalog_files,
@@ -49,6 +52,7 @@ from passsearch.evaluate.verify import DEVIATION, Agreement
 
 __all__ = [
     "ACCIDENTS",
+    "AUDIT_CASES",
     "DEVIATION",
     "FAILED",
     "OUTPUT_CASES",
@@ -59,6 +63,7 @@ __all__ = [
     "Built",
     "CandidateSamples",
     "CheckedEntry",
+    "CheckedSequence",
     "Closure",
     "Conditions",
     "Consumed",
@@ -78,6 +83,7 @@ __all__ = [
     "PlaceTimes",
     "ProcessSamples",
     "RecordedEdge",
+    "RecordedReference",
     "Region",
     "Samples",
     "Session",
@@ -90,6 +96,7 @@ __all__ = [
     "catalog_files",
     "check_entries",
     "check_saved_network",
+    "check_sequences",
     "device_lock",
     "device_of",
     "dialect_digest",

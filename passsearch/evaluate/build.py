@@ -10,18 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
+from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
+from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.disk_limit import DiskLimit, delete_folder
 from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.first_difference import locate_difference
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
-from passsearch.evaluate.session import Session
+from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.source_reference import SourceReference
 from passsearch.evaluate.verify import VERIFIED, Agreement, Allowance, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
+
+REFERENCE = "reference.npz"
+"""Name of the file, among the artifacts, with the outputs that all others are compared with."""
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
@@ -34,6 +40,7 @@ class Builder:
 
     Attributes:
         reference: File with the outputs that all others are compared with.
+        source: What computed them.
     """
 
     def __init__(
@@ -46,11 +53,15 @@ class Builder:
         applier: Applier,
         folder: Path,
         disk: DiskLimit,
+        source: SourceReference | None = None,
     ) -> None:
-        """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``."""
+        """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
+
+        ``source`` has written the outputs of the network's own framework; without it the import is the reference.
+        """
         self._session, self._network, self._facts = session, network, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
-        self.reference = folder / "reference.npz"
+        self.reference = folder / REFERENCE
         if not is_sealed(self.reference):
             self.reference.unlink(missing_ok=True)
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
@@ -59,13 +70,19 @@ class Builder:
         self._allowances: dict[str, Allowance] = {}  # of artifacts that were admitted, by folder
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
-        self._foreign_reference = ""  # a part of keys that names another toolchain's reference
+        self.source = source or SourceReference()
+        # A part of keys that names a reference other than the import.
+        self._foreign_reference = f"|{self.source.key}" if self.source.key else ""
+        # An import without a source is taken on faith.
+        self._is_proven = not self.source.key
         # Once a baseline has disagreed with the reference, every later run makes it without passes.
         is_doubted = facts.recall("reference", applier.graph.root) is not None
         self._reference_steps = () if is_doubted else session.reference_steps
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         summary = network.summary
-        self._strict_limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        # An import that computes in a coarser type than its source must not be judged by that type.
+        self._strict_limit = limit if session.model.limit is None else min(limit, session.model.limit)
 
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
@@ -106,6 +123,9 @@ class Builder:
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
             record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
+        if isinstance(agreement, Failure) and agreement.kind == "wrong_result":
+            self._require_right_import()
+        self._is_proven |= isinstance(agreement, Agreement)
         if record is not None:
             self._slowest_build_s = max(self._slowest_build_s, record.seconds)
             if record.verification and not fact.get("is_cut"):
@@ -151,7 +171,31 @@ class Builder:
         if reason:
             return record, Agreement(None, limit, cannot_run_reason=reason)
         assert record.verification is not None
-        return record, judge(record.verification, self.allowance(candidate))
+        allowance = self.allowance(candidate)
+        agreement = judge(record.verification, allowance)
+        if (
+            isinstance(agreement, Failure)
+            and self.source.key
+            and not allowance.may_drop
+            and record.verification.lost_nan
+        ):
+            # What the import drops, no pass of this candidate does.
+            agreement = judge(record.verification, replace(allowance, lost_nan=self._nan_lost_by_import()))
+        return record, agreement
+
+    def _nan_lost_by_import(self) -> int:
+        """Return how many values are NaN in the source and not in the import, built without passes of a search."""
+        root = self._applier.graph.root
+
+        def count() -> Fact:
+            folder = self._folder / "import"
+            fact = self._build(root, BuildOptions(), folder=folder, passes=self._session.reference_steps)
+            delete_folder(folder)
+            record = read_fact(fact, BuildFact.from_fact)
+            verification = None if isinstance(record, Failure) else record.verification
+            return {"lost": 0 if verification is None else verification.lost_nan}
+
+        return int(self._facts.recall_or_record("lost nan", f"{root}{self._foreign_reference}", count)["lost"])
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them.
@@ -217,11 +261,23 @@ class Builder:
         # Not the folder that the log names: the log may be another user's, or the run folder may have moved.
         return read_fact({**fact, "folder": str(folder)}, FreshCompile.from_fact)
 
-    def expected_outputs(self, built: Built, *, seed: int) -> list[Any] | None:
-        """Return digests of an artifact's outputs on random inputs; empty where nothing runs, ``None`` if it fails."""
+    def expected_outputs(self, built: Built, candidate: Candidate) -> list[Any] | None:
+        """Return digests of an artifact's outputs on the inputs that a deployment is checked with.
+
+        Returns:
+            The digests; empty where nothing runs, ``None`` if it fails or the source computes something else.
+        """
         if self._session.cannot_run_reason:
             return []
-        request = {**self._device_request("expect", built.folder), "seed": seed}
+        if self.source.key:
+            fact = self._verify(built.folder, cases=[DEPLOYMENT_SEED], is_baseline=False)
+            agreement = read_fact(
+                fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate))
+            )
+            if isinstance(agreement, Failure):
+                _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
+                return None
+        request = {**self._device_request("expect", built.folder), "seed": DEPLOYMENT_SEED}
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
 
@@ -258,7 +314,7 @@ class Builder:
 
         This run and all later ones then make a reference without passes.
         """
-        if failure.kind != "wrong_result" or not self._reference_steps:
+        if failure.kind != "wrong_result" or not self._reference_steps or self.source.key:
             return False
         # Only this baseline, which is built before all others: nothing was judged by the reference yet.
         if (state, options) != (self._applier.graph.root, self._session.dialect.baseline.build):
@@ -270,6 +326,54 @@ class Builder:
         self._verified.clear()
         self._admitted.clear()
         return True
+
+    def _require_right_import(self) -> None:
+        """Make sure, once, that the network as imported computes what its source does.
+
+        Raises:
+            UserError: It does not; the message names what differs, and from which node on.
+        """
+        if self._is_proven:
+            return
+        # Schedules first, because TVM's own default may take seconds to run; without any pass if these are at fault.
+        refusals = [self._import_refusal(steps) for steps in dict.fromkeys((self._session.reference_steps, ()))]
+        if refusals[-1] is not None and all(refusals):
+            reason, case = refusals[-1]
+            place = locate_difference(
+                self._session, case=case, network=self._network, pool=self._pool, limit=self._strict_limit
+            )
+            raise UserError(
+                f"`{self._session.model.source}` is imported as another network than {self.source.runtime} runs: "
+                f"{reason}; {place}. Export it otherwise, choose another toolchain, or measure the import as it is "
+                f"with --reference {IMPORT}, which the result and its export then say."
+            )
+        self._is_proven = True
+
+    def _import_refusal(self, passes: Sequence[PassSpec]) -> tuple[str, int | str] | None:
+        """Return why the import is wrong, and on which inputs; ``None`` where it agrees with the source."""
+        folder = self._folder / "import"
+        fact = self._build(self._applier.graph.root, BuildOptions(), folder=folder, passes=passes)
+        delete_folder(folder)
+        record = read_fact(fact, BuildFact.from_fact)
+        verification = None if isinstance(record, Failure) else record.verification
+        # TVM's own operators drop NaN: the result says so, and no network is refused for it.
+        allowance = Allowance(self._strict_limit, may_drop=True)
+        failure = record if verification is None else judge(verification, allowance)
+        if not isinstance(failure, Failure):
+            return None
+        # A build that fails says nothing about the import.
+        if failure.kind != "wrong_result":
+            return None
+        return failure.reason, self._telling_case(verification)
+
+    def _telling_case(self, verification: VerifyFact | None) -> int | str:
+        """Return the inputs on which to look for the first node that differs: random ones where they differ too."""
+        # On an edge case a value may be the difference of equal numbers, which says nothing about its node.
+        seeds = [case for case in self.cases if isinstance(case, int)]
+        if verification is None:
+            return seeds[0]
+        wrong = (case for case in seeds if not verification.by_case.get(str(case), 0.0) <= self._strict_limit)
+        return next(wrong, verification.case)
 
     def _build_after_reference(
         self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf
@@ -354,11 +458,18 @@ class Builder:
         seal(folder)
         self._own.add(folder)
 
-    def _verify(self, folder: Path, *, is_baseline: bool, longest_s: float = math.inf) -> Fact:
+    def _verify(
+        self,
+        folder: Path,
+        *,
+        is_baseline: bool,
+        longest_s: float = math.inf,
+        cases: Sequence[int | str] | None = None,
+    ) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
         request = {
             **self._device_request("verify", folder),
-            "cases": self.cases,
+            "cases": self.cases if cases is None else cases,
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,

@@ -13,7 +13,7 @@ from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.build import Builder
+from passsearch.evaluate.build import REFERENCE, Builder
 from passsearch.evaluate.compiler import Compiler
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore, read_fact
@@ -31,16 +31,13 @@ from passsearch.evaluate.records import (
     TimingRequest,
 )
 from passsearch.evaluate.seal import seal
-from passsearch.evaluate.session import Session
+from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
-from passsearch.store import NETWORK, SAMPLES_FILE, STATES, Fact, Log, in_use
+from passsearch.store import EXPECTED, NETWORK, SAMPLES_FILE, STATES, Fact, Log, in_use
 from passsearch.toolchain import cache_folder, run_limit_bytes
-
-# `OUTPUT_CASES` has the seeds 1 to 3.
-DEPLOYMENT_SEED = 4
-"""Seed of the inputs whose outputs a deployment compares; searches use other seeds."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +75,7 @@ class WorkerEvaluator:
         # What an earlier start left after a kill; another user may have written it, and states become machine code.
         shutil.rmtree(folder / STATES, ignore_errors=True)
         model = loadable_model(session, cache_folder() / "models")
-        source = model.to_request()
+        imported = model.to_request()
         self._held = ExitStack()
         used = (session.model.path, model.path, *filter(None, [model.parameters]))
         self._held.enter_context(in_use(cache_folder(), used))
@@ -92,12 +89,15 @@ class WorkerEvaluator:
         self._facts = FactStore(session, log, cache=cache, seconds=self.seconds, disk=disk)
         with ExitStack() as undo:
             undo.callback(self.close)  # after Ctrl-C too: the caller gets no object that it could close
-            self.network = import_network(self._facts, self._pool, session=session, source=source)
+            self.network = import_network(self._facts, self._pool, session=session, source=imported)
             undo.pop_all()
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
-        self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=source), self._facts)
+        self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=imported), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
-        self.builder = Builder(session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, **parts)
+        source = source_reference(session, network=self.network, facts=self._facts, file=folder / REFERENCE)
+        self.builder = Builder(
+            session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, source=source, **parts
+        )
         self._timing = Timing(session, **parts, builder=self.builder)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
@@ -351,15 +351,18 @@ class WorkerEvaluator:
         """Return what a deployment of a candidate needs, and write the imported network to ``folder``.
 
         The record names the compiler's hash after every pass and the digest of the outputs on the inputs of
-        ``DEPLOYMENT_SEED``. It is ``None`` where the candidate does not build, or a hash could not be had.
+        ``DEPLOYMENT_SEED``. It is ``None`` where the candidate does not build, computes other outputs on these inputs
+        than the network's own framework, or a hash could not be had.
         """
         built, hashes = self._build_files(candidate), self.applier.hashes(candidate.pipeline)
         if isinstance(built, Failure) or len(hashes) <= len(candidate.pipeline.passes):
             return None
-        expected = self.builder.expected_outputs(built, seed=DEPLOYMENT_SEED)
+        expected = self.builder.expected_outputs(built, candidate)
         if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
             return None
         seal(folder / NETWORK)
+        if self.builder.source.runtime:
+            shutil.copyfile(self.builder.reference, folder / EXPECTED)
         if samples := self.network.samples:
             shutil.copyfile(samples, folder / SAMPLES_FILE)
         return {
@@ -373,4 +376,5 @@ class WorkerEvaluator:
             "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
             "tolerance": self.builder.limit(candidate),
             "mean_tolerance": self.builder.allowance(candidate).mean_limit,
+            "reference": self.builder.source.to_json(),
         }

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from passsearch.catalog import Catalog, load
-from passsearch.core import DEADLINE_S, Candidate, PassSpec, physical_cores, safe_file_name
+from passsearch.core import DEADLINE_S, SOURCE, Candidate, PassSpec, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
 from passsearch.dialects.input_values import EDGES
 from passsearch.errors import UserError
@@ -35,12 +36,20 @@ from passsearch.toolchain import (
 MOST_COMPILERS = 8
 """Largest number of compilers that explore side by side."""
 
-FACT_CACHE_VERSION = 4
+FACT_CACHE_VERSION = 5
 """Grows when cached facts change their meaning."""
 
 # Edge inputs show what random ones do not: overflows, divisions by a sum that is zero, and what becomes of NaN.
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *EDGES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
+
+# `OUTPUT_CASES` has the seeds 1 to 3.
+DEPLOYMENT_SEED = 4
+"""Seed of the inputs whose outputs a deployment compares; searches use other seeds."""
+
+# Outputs that agree on the inputs of the search may agree there only.
+AUDIT_CASES: tuple[int | str, ...] = (101, 102, 103, *EDGES)
+"""Seeds of the inputs on which an audit compares outputs; searches and deployments use other seeds."""
 
 RUN_SHARE, LEAST_SHARE_S = 0.25, 20.0
 """Part of a run's time limit that one pass or one build may take, and seconds that it may take in a short run.
@@ -84,6 +93,19 @@ class WorkerLimits:
 
 
 @dataclass(frozen=True)
+class RecordedReference:
+    """What a finished run compared outputs with.
+
+    Attributes:
+        record: The key ``reference`` of the run's result.
+        file: File with the outputs; it may be missing.
+    """
+
+    record: Mapping[str, Any]
+    file: Path
+
+
+@dataclass(frozen=True)
 class Session:
     """A network, its compiler and its device, and the rules by which outputs are judged and artifacts are timed.
 
@@ -102,6 +124,8 @@ class Session:
         output_cases: Inputs on which outputs are compared with the reference.
         plans: Plans by which artifacts are timed.
         probe_sensors: Function that finds the sensors of a device.
+        reference: What outputs are compared with, one of ``REFERENCES``.
+        recorded: What the outputs of a finished run were compared with, and the file of these outputs.
     """
 
     model: ModelFile
@@ -116,6 +140,8 @@ class Session:
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
     plans: MeasurementPlans = field(default_factory=MeasurementPlans)
     probe_sensors: Callable[[str], Sensors] = probe
+    reference: str = SOURCE
+    recorded: RecordedReference | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -277,6 +303,7 @@ def open_session(
     limits: WorkerLimits | None = None,
     plans: MeasurementPlans | None = None,
     probe_sensors: Callable[[str], Sensors] = probe,
+    reference: str = SOURCE,
 ) -> Session:
     """Choose the toolchain and the target, and load the catalog.
 
@@ -289,6 +316,7 @@ def open_session(
         limits: Time and memory that one worker may use; those of ``WorkerLimits`` by default.
         plans: Plans by which artifacts are timed; those of ``MeasurementPlans`` by default.
         probe_sensors: Function that finds the sensors of a device.
+        reference: See ``Session``.
 
     Raises:
         EnvironmentFault: No toolchain is installed.
@@ -325,6 +353,7 @@ def open_session(
         catalogs_sha256=_catalogs_digest(catalogs),
         plans=plans or MeasurementPlans(),
         probe_sensors=probe_sensors,
+        reference=reference,
     )
 
 

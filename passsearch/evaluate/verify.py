@@ -112,6 +112,11 @@ class VerifyFact:
         )
 
     @property
+    def lost_nan(self) -> int:
+        """Number of values that are NaN in the reference and not here, on the inputs with NaN."""
+        return self.special.get(NAN, {}).get("lost", 0)
+
+    @property
     def by_case(self) -> Mapping[str, float]:
         """Deviation by case."""
         return self.deviations or {str(self.case): self.deviation}
@@ -192,11 +197,13 @@ class Allowance:
         limit: Largest deviation, as a share of the largest reference output.
         is_tolerated: True if that is the user's tolerance, which the mean deviation may have as well.
         may_drop: True for a candidate with a pass that may change numerics: it may drop values that are not finite.
+        lost_nan: Number of values that are NaN in the reference, and that the import without passes drops, too.
     """
 
     limit: float
     is_tolerated: bool = False
     may_drop: bool = False
+    lost_nan: int = 0
 
     @property
     def mean_limit(self) -> float:
@@ -224,7 +231,7 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
     if reason := _finer_fault(verification, allowance):
         return wrong_result(reason)
     lost = {case: found["lost"] for case, found in verification.special.items() if found["lost"]}
-    if NAN in lost and not allowance.may_drop:
+    if verification.lost_nan > allowance.lost_nan and not allowance.may_drop:
         return wrong_result(f"{DEVIATION} on inputs `{NAN}`: {lost[NAN]} values are NaN in the reference only")
     unstable = {case: (by_case[case], allowed[case]) for case in by_case if allowed[case] > limit}
     agreement = Agreement(

@@ -190,6 +190,7 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
         "tolerance": deployment.tolerance,
         "mean_tolerance": deployment.mean_tolerance,
         "seed": deployment.seed,
+        **({"reference": dict(deployment.reference)} if deployment.reference else {}),
         "expected": [dict(digest) for digest in deployment.output_digests],
     }
 

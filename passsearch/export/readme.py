@@ -48,7 +48,7 @@ a C compiler; it may be copied to another place, read-only, and used by another 
 | target | `{_cell(deployment.target)}` |
 | TVM | {_cell(deployment.tvm_version)} ({deployment.dialect.name}{_commit(deployment)}) |
 | build after the passes | {deployment.build.text} |
-
+{_reference(deployment)}
 Passes, in order:
 
 {passes or "none"}
@@ -124,6 +124,15 @@ one by `run_model.load(folder, function=NAME)`, or `./run_model FOLDER NAME`.
 |---|---|---|
 {rows}
 """
+
+
+def _reference(deployment: Deployment) -> str:
+    """Return the row on what the outputs were compared with; empty where it is not recorded."""
+    reference = deployment.reference
+    if not reference:
+        return ""
+    unproven = f"TVM's import only, which is unproven: {reference.get('reason')}"
+    return f"| outputs compared with | {_cell(str(reference.get('runtime') or unproven))} |\n"
 
 
 def _commit(deployment: Deployment) -> str:

@@ -40,6 +40,8 @@ class Deployment:
         seed: Seed of the inputs (``passsearch.dialects.input_values``).
         tvm_commit: Commit of the TVM, empty if it does not report one.
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
+        reference: What the network's outputs were compared with; see docs/reference/result.md. Empty in files from
+            before it was recorded.
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
         ranges: Ranges of the values of inputs by name, which the inputs are made in.
         mean_tolerance: Largest deviation of an output's mean magnitude, as a share of it; ``None`` if it is unknown.
@@ -61,6 +63,7 @@ class Deployment:
     tvm_commit: str = ""
     import_paths: tuple[str, ...] = ()
     calls: tuple[Mapping[str, Json], ...] = ()
+    reference: Mapping[str, Json] = field(default_factory=dict)
     ranges: Mapping[str, Json] = field(default_factory=dict)
     mean_tolerance: float | None = None
 
@@ -104,6 +107,7 @@ def read_pipeline(path: Path) -> Deployment:
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
         calls=tuple(fields.items("calls")) if "calls" in fields.values else (),
         mean_tolerance=fields.number("mean_tolerance") if fields.values.get("mean_tolerance") is not None else None,
+        reference=fields.typed("reference", dict) if "reference" in fields.values else {},
         ranges=fields.typed("ranges", dict) if "ranges" in fields.values else {},
     )
 

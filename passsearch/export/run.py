@@ -83,6 +83,7 @@ def export_run(
             output_digests=tuple(deployment["expected"]),
             tolerance=deployment["tolerance"],
             seed=deployment["seed"],
+            reference=deployment.get("reference", {}),
             import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )

@@ -4,6 +4,7 @@ from passsearch.frontends.foreign_code import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file, temporary_subfolder
 from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
 from passsearch.frontends.onnx_simplification import simplifier_version, simplify_onnx
+from passsearch.frontends.onnx_values import first_difference, with_all_values
 from passsearch.frontends.resolve import resolve
 
 __all__ = [
@@ -12,10 +13,12 @@ __all__ = [
     "cache_file_name",
     "digest_files",
     "find_code",
+    "first_difference",
     "resolve",
     "resolve_onnx",
     "save_file",
     "simplifier_version",
     "simplify_onnx",
     "temporary_subfolder",
+    "with_all_values",
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from passsearch.core import PARTIAL, Case, InputRange, Json, TensorType, replace_durably, safe_file_name
+from passsearch.dialects.contract import SourceNetwork
 from passsearch.errors import EnvironmentFault
 
 Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
@@ -40,8 +41,11 @@ class ModelFile:
         cases: The cases that are weighed, where there are several.
         samples: The user's file of samples; ``None`` without one.
         ranges: Ranges of the inputs' values, where a run has recorded them; ``None`` to find them in the graph.
+        limit: Largest deviation of outputs that rounding explains, by the dtypes that the file computes in; ``None``
+            where the file does not tell.
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
+        live: Opens the user's object, which its own framework runs in this process; ``None`` for a file.
         original: The user's file with its input types, if this file is a copy of it with fixed sizes.
     """
 
@@ -58,7 +62,9 @@ class ModelFile:
     cases: tuple[Case, ...] = ()
     samples: Path | None = None
     ranges: Mapping[str, InputRange] | None = None
+    limit: float | None = None
     otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
+    live: Callable[[], SourceNetwork] | None = field(default=None, compare=False, repr=False)
     original: "ModelFile | None" = field(default=None, compare=False, repr=False)
 
     def to_request(self) -> dict[str, Json]:

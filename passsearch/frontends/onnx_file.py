@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from passsearch.core import DeclaredInput, Dimension, bind_inputs
+from passsearch.core import DeclaredInput, Dimension, bind_inputs, strict_limit
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, digest_files, save_bytes
 from passsearch.frontends.request import ModelRequest
@@ -31,7 +31,7 @@ class OnnxFile:
     Attributes:
         inputs: Declared inputs, without those that have an initializer.
         external: Files beside it that hold weights, sorted.
-        dtypes: Dtypes of its weights and inputs.
+        dtypes: Dtypes that it computes in: those of its weights, inputs and casts.
         quantizes: True if it rounds floats to integers somewhere.
     """
 
@@ -50,7 +50,8 @@ def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> 
     file = read(path)
     inputs = bind_inputs(file.inputs, types=request.inputs, batch=request.batch)
     digest = digest_files((path, *file.external))
-    return ModelFile(path, "onnx", name or path.stem, request.source, digest, inputs)
+    limit = strict_limit(file.dtypes, quantizes=file.quantizes)
+    return ModelFile(path, "onnx", name or path.stem, request.source, digest, inputs, limit=limit)
 
 
 def from_proto(model: onnx.ModelProto, request: ModelRequest) -> ModelFile:
@@ -96,7 +97,7 @@ def read(path: Path) -> OnnxFile:
         if not file.is_file():
             raise UserError(f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model.")
     inputs = _declared_inputs(model)
-    dtypes = _weight_dtypes(model) | {each.dtype for each in inputs}
+    dtypes = _computed_dtypes(model) | {each.dtype for each in inputs}
     quantizes = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
     return OnnxFile(inputs, external, frozenset(dtypes), quantizes)
 
@@ -114,11 +115,13 @@ def _check_opset(model: onnx.ModelProto, path: Path) -> None:
             )
 
 
-def _weight_dtypes(model: onnx.ModelProto) -> set[str]:
+def _computed_dtypes(model: onnx.ModelProto) -> set[str]:
     from onnx import helper
 
-    numbers = {weight.data_type for weight in model.graph.initializer}
-    return {str(helper.tensor_dtype_to_np_dtype(number)) for number in numbers}
+    nodes = [*model.graph.node, *_nodes_of_functions(model)]
+    numbers = {weight.data_type for weight in _tensors(model.graph.initializer, nodes)}
+    numbers |= {each.i for node in nodes if node.op_type == "Cast" for each in node.attribute if each.name == "to"}
+    return {str(helper.tensor_dtype_to_np_dtype(number)) for number in numbers if number}
 
 
 def _check_number_formats(model: onnx.ModelProto, path: Path) -> None:

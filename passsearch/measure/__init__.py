@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from passsearch.measure.processor import CpuTimes, cache_bytes
     from passsearch.measure.rounds import Cf22Plan, RoundPlan, run_race
     from passsearch.measure.sensors import Sensors, probe
+    from passsearch.measure.source import source_outputs
     from passsearch.measure.statistics import (
         LEVEL,
         MIN_GAIN,
@@ -72,11 +73,22 @@ __all__ = [
     "ratio_of_medians",
     "recording",
     "run_race",
+    "source_outputs",
 ]
 
 
 # In order of import time: a name is looked up in the cheap modules first.
-_MODULES = ("processor", "artifact_consumption", "telemetry", "kernels", "rounds", "windows", "sensors", "statistics")
+_MODULES = (
+    "processor",
+    "artifact_consumption",
+    "telemetry",
+    "kernels",
+    "rounds",
+    "windows",
+    "sensors",
+    "source",
+    "statistics",
+)
 
 
 # Modules load on first use. The worker imports this package in the toolchain's interpreter, which may lack psutil and

@@ -147,6 +147,7 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
         yield from special_lines(document["best"]["outputs"])
+        yield from _reference(document.get("reference"))
     yield from _input_lines(lookup(document, "model", "inputs") or {})
     note = recalled_note(document)
     if note:
@@ -268,6 +269,20 @@ def contradiction_text(fastest: Mapping[str, Any] | None, ordinary: Mapping[str,
     if all(ends) and (ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1]):
         return f"throughput by fastest runs {format_ratio(fastest)}, by medians {format_ratio(ordinary)}"
     return ""
+
+
+def _reference(reference: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """Yield what outputs were compared with; nothing for a result from before it was recorded."""
+    if reference is None:
+        return
+    if reference["runtime"]:
+        yield "compared with", f"what {reference['runtime']} computes ({reference['seconds']:.2g} s)"
+    else:
+        reason = reference["reason"]
+        yield (
+            "compared with",
+            f"the import, built without passes; that it is the source's network is unproven: {reason}",
+        )
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """The search: the space, the samplers, the study loop, the confirmation of a winner, comparisons and audits."""
 
 from passsearch.search.ablation import ablate_run
-from passsearch.search.audit import OUTPUT_CASES, audit_run, recorded_sequence
+from passsearch.search.audit import audit_run, recorded_sequence
 from passsearch.search.certificate import check_certificate, read_closure, space_document
 from passsearch.search.comparison import compare_candidates
 from passsearch.search.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
@@ -35,7 +35,6 @@ __all__ = [
     "BUILDS",
     "CACHES",
     "CF22",
-    "OUTPUT_CASES",
     "PAIRED",
     "PROTOCOLS",
     "BaselineFailed",

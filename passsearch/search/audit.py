@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import Candidate, Failure, Pipeline, timestamp
-from passsearch.dialects.input_values import EDGES
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL
 from passsearch.search.confirm import confirm, slow_baseline_processes
@@ -16,10 +15,6 @@ from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
 from passsearch.search.repetition import Pairing
 from passsearch.store import SCHEMA
-
-# Outputs that agree on the inputs of the search may agree there only. Searches use the seeds 1 to 3, deployments 4.
-OUTPUT_CASES: tuple[int | str, ...] = (101, 102, 103, *EDGES)
-"""Seeds of inputs that no search has used, and edge inputs."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +46,7 @@ def audit_run(
 
     Args:
         document: The run's result.
-        evaluator: An evaluator of the network that the run saved, with an empty log and ``OUTPUT_CASES``.
+        evaluator: An evaluator of the network that the run saved, with an empty log and ``AUDIT_CASES``.
         folder: Folder for files that the audit writes.
         repetitions: Fresh compiles of winner and baseline.
         progress: Callback; gets the current step in words.

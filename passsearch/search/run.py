@@ -180,7 +180,8 @@ class _Execution:
     def _document(
         self, scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool
     ) -> Document:
-        stages, total = dict(self._evaluator.seconds), self._folder.log.seconds
+        source, total = self._evaluator.builder.source, self._folder.log.seconds
+        stages = {**self._evaluator.seconds, "source": source.seconds}
         document = result_document(
             self._search.outcome,
             scoring,
@@ -195,7 +196,7 @@ class _Execution:
             measured_at=self._folder.measured_at,
         )
         limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
-        return {**document, "limits": limits, "reproducers": [], "deployment": None}
+        return {**document, "reference": source.to_json(), "limits": limits, "reproducers": [], "deployment": None}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans

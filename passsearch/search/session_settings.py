@@ -2,11 +2,11 @@
 
 from dataclasses import asdict
 
-from passsearch.core import Json
+from passsearch.core import SOURCE, Json
 from passsearch.evaluate import MeasurementPlans, Session, dialect_digest
 from passsearch.frontends import simplifier_version
 
-LOG_VERSION = 9
+LOG_VERSION = 10
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
 
 
@@ -42,6 +42,7 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
     settings |= {"function": model.function} if model.function else {}
     settings |= {"samples": model.samples_sha256} if model.samples else {}
     settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
+    settings |= {"reference": session.reference} if session.reference != SOURCE else {}
     if session.plans != MeasurementPlans():
         settings["plans"] = repr(asdict(session.plans))
     return settings

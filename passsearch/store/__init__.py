@@ -5,6 +5,7 @@ from passsearch.store.cache_limit import CacheEntry, cache_entries, in_use, limi
 from passsearch.store.fact_cache import open_fact_cache
 from passsearch.store.log import Fact, Log
 from passsearch.store.run_folder import (
+    EXPECTED,
     LIMIT_KEYS,
     NETWORK,
     RESULT,
@@ -25,6 +26,7 @@ from passsearch.store.runs import DAY_S, StoredRun, delete_runs, run_folders, st
 __all__ = [
     "ABLATION",
     "DAY_S",
+    "EXPECTED",
     "LIMIT_KEYS",
     "NETWORK",
     "RESULT",

@@ -24,6 +24,9 @@ RESULT = "result.json"
 NETWORK, SAMPLES_FILE = "network.json", "samples.npz"
 """File name of the imported network's IR, in a run folder and in a deployment."""
 
+EXPECTED = "expected.npz"
+"""File of a run folder with the outputs that the network's own framework computed."""
+
 STATES = "states"
 """Name of the folder, among the artifacts, with the IRs that compile workers share while they run."""
 

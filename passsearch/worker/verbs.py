@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from passsearch.core import (
     COMPILE_PARTS,
     CONSTANTS,
@@ -26,7 +28,7 @@ from passsearch.core import (
     resolve_inputs,
 )
 from passsearch.dialects.case_inputs import case_inputs, timed_inputs
-from passsearch.dialects.comparison import largest_deviation
+from passsearch.dialects.comparison import largest_deviation, relative_deviation
 from passsearch.dialects.contract import (
     KERNEL_COSTS,
     KERNEL_HASHES,
@@ -43,6 +45,7 @@ from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.after import AfterCheck, after_check
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
+from passsearch.measure.source import source_outputs
 from passsearch.worker.device_turn import device_turn
 from passsearch.worker.failure_kinds import failure_kind
 from passsearch.worker.state_cache import StateCache, resident_bytes
@@ -112,6 +115,11 @@ class Verbs:
         self._bridge.save_with_external_weights(self._bridge.load(_source(request["source"])), Path(request["path"]))
         return {}
 
+    def do_source(self, request: Request) -> Answer:
+        """Run the network by its own framework; its outputs become those that all others are compared with."""
+        network = self._bridge.open_source(_source(request["source"]))
+        return source_outputs(network, request)
+
     def do_hold(self, request: Request) -> Answer:
         """Answer whether this worker can return a state without applying passes."""
         return {"held": self._states.has(request["state"])}
@@ -140,14 +148,24 @@ class Verbs:
 
     def do_compile(self, request: Request) -> Answer:
         """Import, apply a whole pipeline and build, as a deployment does; answers the final state."""
-        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
-        for step in request["passes"]:
-            module, seconds = self._apply(module, _pass(step), request=step)
-            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        module, apply_s = self._reach(request)
         built = self._build(module, request)
         parts_s = {part: seconds + built["parts_s"].get(part, 0.0) for part, seconds in apply_s.items()}
         state = self._states.identity(module)
         return {"state": state, "apply_s": sum(apply_s.values()), **built, "parts_s": parts_s}
+
+    def do_reach(self, request: Request) -> Answer:
+        """Import and apply a whole pipeline, as a deployment does; answers the final state."""
+        module, apply_s = self._reach(request)
+        return {"state": self._states.identity(module), "apply_s": sum(apply_s.values())}
+
+    def _reach(self, request: Request) -> tuple[Module, dict[str, float]]:
+        """Return an imported network after a pipeline, and the seconds that the passes took by part of a compile."""
+        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
+        for step in request["passes"]:
+            module, seconds = self._apply(module, _pass(step), request=step)
+            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        return module, apply_s
 
     def do_census(self, request: Request) -> Answer:
         """Answer the operator counts of one state."""
@@ -296,6 +314,16 @@ class Verbs:
         executable = self._open(request["folder"], request)
         inputs = case_inputs(CheckInputs.from_json(request["inputs"]), request["seed"])
         return {"expected": outputs.digest(executable.run(inputs))}
+
+    def do_deviations(self, request: Request) -> Answer:
+        """Import and build a network, and answer the deviation of each of its outputs on the inputs of one case."""
+        self._build(self._bridge.load(_source(request["source"])), request)
+        inputs = case_inputs(CheckInputs.from_json(request["inputs"]), request["case"])
+        computed = self._open(request["folder"], request).run(inputs)
+        with np.load(request["expected"]) as file:
+            expected = [file[f"{request['case']}_{place}"] for place in range(len(computed))]
+        pairs = zip(computed, expected, strict=True)
+        return {"deviations": [relative_deviation(*pair) for pair in pairs]}
 
     def do_check(self, request: Request) -> Answer:
         """Check one catalog entry against this compiler; answers the list of problems."""

@@ -47,7 +47,7 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
 
     limits = WorkerLimits(5.0)
     rules = SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=limits, reference_steps=())
-    rules.catalog, rules.tolerance = catalog, tolerance
+    rules.catalog, rules.tolerance, rules.model = catalog, tolerance, SimpleNamespace(limit=None)
     session = cast(Session, rules)
     facts = FactStore(session, log, cache=None, seconds={})
     applier = cast(Applier, SimpleNamespace(graph=SimpleNamespace(root="imported")))

@@ -12,8 +12,8 @@ from tvm.support.cc import create_shared
 from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType, physical_cores
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
-from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource
-from passsearch.dialects.relax import importer, ir_file
+from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource, SourceNetwork
+from passsearch.dialects.relax import importer, ir_file, legalization
 from passsearch.dialects.relax.code_generation import CPU, write_library
 from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
@@ -45,13 +45,14 @@ from passsearch.dialects.shared import (
     parse_target,
     require_linker,
 )
-from passsearch.errors import EnvironmentFault
+from passsearch.errors import EnvironmentFault, UserError
 
 
 class RelaxBridge(JsonFiles):
     """``passsearch.dialects.contract.Bridge`` for Relax."""
 
     def __init__(self, target: str) -> None:
+        legalization.replace_functions()
         self.target = parse_target(target, parse=_make_target, errors=COMPILER_ERRORS)
         self.constants = Constants()
         self._cuda_fault = _prepare_cuda(self.target)
@@ -76,6 +77,10 @@ class RelaxBridge(JsonFiles):
             return self.constants.fill(self.constants.strip(module)[0])
         check_input_names(source.inputs, self.inputs(module))
         return module
+
+    def open_source(self, source: ModelSource) -> SourceNetwork:
+        """Refuse: the user's process runs ONNX files and exported programs."""
+        raise UserError(f"there is no runtime for files of {source.format} beside this compiler")
 
     def functions(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions in a file of Relax; none for other formats."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import code_generation
 import cuda_libraries
+import legalization
 import lowering
 import rebuild_checks
 import run_model
@@ -25,6 +26,9 @@ class Relax:
     """The steps of a build with TVM's Relax."""
 
     version = tvm.__version__
+
+    def __init__(self) -> None:
+        legalization.replace_functions()
 
     def parse_target(self, text: str) -> Any:
         """Return the target of a kind with options, a tag or JSON."""

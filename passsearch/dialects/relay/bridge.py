@@ -10,7 +10,7 @@ from tvm.contrib.cc import create_shared
 
 from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.build_clock import BuildClock
-from passsearch.dialects.contract import Artifact, CompileError, Kernel, KernelExecutable, ModelSource
+from passsearch.dialects.contract import Artifact, CompileError, Kernel, KernelExecutable, ModelSource, SourceNetwork
 from passsearch.dialects.relay import importer, ir_file
 from passsearch.dialects.relay.constants import Constants, constant_uses
 from passsearch.dialects.relay.executable import (
@@ -77,6 +77,10 @@ class RelayBridge(JsonFiles):
         names = source.inputs if source.format in ("ir", "onnx") else {}
         check_input_names(names, self.inputs(module))
         return module
+
+    def open_source(self, source: ModelSource) -> SourceNetwork:
+        """Open a model file as its own framework runs it."""
+        return importer.open_source(source)
 
     def functions(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions in a file of Relay; none for other formats."""

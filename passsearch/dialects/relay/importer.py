@@ -11,7 +11,7 @@ from tvm import relay
 from tvm.relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildcard
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import Array, ModelSource
+from passsearch.dialects.contract import Array, ModelSource, SourceNetwork
 from passsearch.dialects.refusal import refusal_message
 from passsearch.dialects.relay import ir_file
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
@@ -50,6 +50,17 @@ def _import(source: ModelSource) -> tvm.IRModule:
         return ir_file.bind(*reader.read(source))
     except IMPORT_ERRORS as error:
         raise UserError(refusal_message(source, str(error))) from error
+
+
+def open_source(source: ModelSource) -> SourceNetwork:
+    """Return a model file as its own framework runs it.
+
+    Raises:
+        UserError: The framework is not installed, or refuses the file.
+    """
+    reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
+    network: SourceNetwork = reader.open_source(source)
+    return network
 
 
 class _RedundantLayout(DFPatternCallback):  # type: ignore[misc]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import tensorflow as tf
 import tvm
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
@@ -16,7 +17,7 @@ from tvm.relay.frontend import tensorflow_ops
 from tvm.relay.frontend.common import infer_shape
 
 from passsearch.core import DeclaredInput, TensorType
-from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.contract import Array, ModelSource, SourceNetwork
 from passsearch.errors import UserError
 
 DEPTHWISE = "DepthwiseConv2dNative"
@@ -143,3 +144,43 @@ def _declared(name: str, shape: Any, *, dtype: Any) -> DeclaredInput:
 
 def _node(tensor: Any) -> str:
     return str(tensor.name).partition(":")[0]
+
+
+def open_source(source: ModelSource) -> SourceNetwork:
+    """Open a SavedModel or a frozen graph as TensorFlow runs it.
+
+    Raises:
+        UserError: The file is not TensorFlow's, has no serving signature, or an input stays open.
+    """
+    return TensorflowNetwork(source)
+
+
+class TensorflowNetwork(SourceNetwork):
+    """The frozen inference graph as TensorFlow runs it, without its own rewritings."""
+
+    def __init__(self, source: ModelSource) -> None:
+        graph, self._types, outputs = (_saved_model if source.path.is_dir() else _frozen)(source)
+        self._graph = tf.Graph()
+        with self._graph.as_default():
+            tf.import_graph_def(graph, name="")
+        self._outputs = [name if ":" in name else f"{name}:0" for name in outputs]
+        self.runtime = f"TensorFlow {tf.__version__}"
+        self.output_names = list(outputs)
+        config = tf.compat.v1.ConfigProto()
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        config.graph_options.optimizer_options.opt_level = -1
+        self._session = tf.compat.v1.Session(graph=self._graph, config=config)
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Run one inference.
+
+        Raises:
+            UserError: TensorFlow cannot run the network.
+        """
+        try:
+            arrays: Sequence[Array] = self._session.run(
+                self._outputs, {f"{name}:0": array for name, array in inputs.items()}
+            )
+        except (tf.errors.OpError, ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{self.runtime} cannot run it ({str(error).strip().splitlines()[0]})") from error
+        return [np.asarray(array) for array in arrays]

@@ -1,0 +1,63 @@
+"""The first node of a network whose value the import computes otherwise than the network's own framework."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from passsearch.core import BuildOptions
+from passsearch.errors import EnvironmentFault, UserError, WorkerDied
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.records import Network
+from passsearch.evaluate.session import Session
+from passsearch.evaluate.source_process import ask_source
+from passsearch.frontends import first_difference, simplify_onnx, with_all_values
+from passsearch.worker import ScratchFolder
+
+
+def locate_difference(session: Session, *, case: int | str, network: Network, pool: WorkerPool, limit: float) -> str:
+    """Return, in words, the first node whose value differs, or why none could be named.
+
+    All values become outputs, in the source and in the import, so one build finds it.
+
+    Args:
+        session: The session.
+        case: Inputs on which outputs differ.
+        network: The imported network.
+        pool: Starts the processes.
+        limit: Largest deviation that rounding explains.
+    """
+    if session.model.format != "onnx" or network.cases:
+        return "the first node that differs is not known for this format"
+    try:
+        with ScratchFolder() as folder:
+            node = _first_node(session, case=case, network=network, pool=pool, limit=limit, folder=folder)
+    except (UserError, EnvironmentFault, WorkerDied) as error:
+        return f"the first node that differs could not be found ({error})"
+    return f"the first node that differs is {node}" if node else "no node differs where all values are outputs"
+
+
+def _first_node(
+    session: Session, *, case: int | str, network: Network, pool: WorkerPool, limit: float, folder: Path
+) -> str:
+    # Records have the seed of random inputs as text.
+    case = int(case) if str(case).isdigit() else case
+    model, values = with_all_values(session.model, folder)
+    expected = folder / "expected.npz"
+    request = {"cases": [case], "outputs": str(expected), "total_s": session.limits.deadline_s, **network.request()}
+    ask_source(replace(session, model=model), request, log=folder / "source.log")
+    answer = pool.ask_new(
+        "build",
+        {
+            "verb": "deviations",
+            "source": simplify_onnx(model, folder).to_request(),
+            "options": BuildOptions().to_json(),
+            "folder": str(folder / "built"),
+            "device": session.device,
+            "case": case,
+            "expected": str(expected),
+            **network.request(),
+        },
+    )
+    if "failure" in answer:
+        raise UserError(str(answer["failure"]["reason"]))
+    deviations = {place: float(deviation) for place, deviation in enumerate(answer["deviations"])}
+    return first_difference(values, deviations, limit=limit)

@@ -1,0 +1,135 @@
+"""The outputs of the network's own framework, which every build is compared with, the first import among them."""
+
+import hashlib
+import logging
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import IMPORT, SOURCE, Json
+from passsearch.dialects.case_inputs import checked_cases
+from passsearch.errors import EnvironmentFault, UserError, WorkerDied
+from passsearch.evaluate.facts import FactStore
+from passsearch.evaluate.pool import LOG
+from passsearch.evaluate.records import Network
+from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.session import AUDIT_CASES, DEPLOYMENT_SEED, RecordedReference, Session
+from passsearch.evaluate.source_process import ask_source
+from passsearch.store import Fact
+
+SOURCE_S = 60.0
+"""Seconds after which the source runs on no further inputs."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SourceReference:
+    """What all outputs are compared with.
+
+    Attributes:
+        runtime: Name and version of the framework that computed the expected outputs; empty where the import itself,
+            built without passes, is the reference.
+        reason: Reason why the import is not compared with its source; empty where it is.
+        outputs: Names of the outputs in order, where the framework names them.
+        seconds: Time that the framework took, its start included.
+    """
+
+    runtime: str = ""
+    reason: str = ""
+    outputs: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "SourceReference":
+        """Read the fact ``source``."""
+        return cls(fact["runtime"], fact["reason"], tuple(fact["outputs"]), fact["seconds"])
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "SourceReference":
+        """Read the form of results."""
+        return cls(data["runtime"] or "", data["reason"], tuple(data["outputs"]), data["seconds"])
+
+    @property
+    def key(self) -> str:
+        """A short name of what computed the outputs, for the keys of facts; empty for the import."""
+        return hashlib.sha256(self.runtime.encode()).hexdigest()[:8] if self.runtime else ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the form of results and pipeline files."""
+        return {
+            "kind": SOURCE if self.runtime else IMPORT,
+            "runtime": self.runtime or None,
+            "reason": self.reason,
+            "outputs": [*self.outputs],
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def source_reference(session: Session, *, network: Network, facts: FactStore, file: Path) -> SourceReference:
+    """Write the outputs of the network's own framework to a file, once in a run.
+
+    Args:
+        session: The session.
+        network: The imported network, whose inputs the framework gets.
+        facts: The facts of the run.
+        file: File that gets the outputs.
+    """
+    if session.recorded is not None:
+        return _recorded(session.recorded, file)
+    if "build" in facts.kinds and "source" not in facts.kinds:
+        return SourceReference(reason="the run was begun before outputs were compared with the source's")
+    if reason := _exemption(session):
+        return SourceReference(reason=reason)
+    fact = facts.recall("source", network.root)
+    # Without a seal, another user may have written the file.
+    if fact is not None and (fact["reason"] or is_sealed(file)):
+        return SourceReference.from_fact(fact)
+    start = time.monotonic()
+    # Deployments and audits are checked on inputs of their own, and the source may be gone by then.
+    later = (DEPLOYMENT_SEED, *AUDIT_CASES)
+    cases = dict.fromkeys((*checked_cases(network.check, session.output_cases), *later))
+    request = {"cases": [*cases], "outputs": str(file), "total_s": SOURCE_S, **network.request()}
+    try:
+        answer = ask_source(session, request, log=file.with_name(LOG))
+    except UserError as error:
+        answer = {"runtime": "", "mismatch": str(error), "outputs": []}
+    except (WorkerDied, EnvironmentFault) as error:  # perhaps an accident, so it is not recorded
+        return SourceReference(reason=f"the network's own framework did not run ({error})")
+    # What computes no number on ordinary inputs can be no reference.
+    reason = answer["mismatch"]
+    if reason:
+        _log.warning("the import of %s is unproven: %s", session.model.source, reason)
+    else:
+        seal(file)
+    runtime, seconds = "" if reason else answer["runtime"], time.monotonic() - start
+    _log.info("%s computed the expected outputs in %.2f s", runtime or "nothing", seconds)
+    # Another user's run has its file, but not this user's seal of it.
+    if fact is None or fact["runtime"] != runtime:
+        fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
+        facts.record("source", network.root, fact=fact)
+    return SourceReference.from_fact(fact)
+
+
+def _recorded(recorded: RecordedReference, file: Path) -> SourceReference:
+    """Take what a finished run compared outputs with; its own import where the run's outputs are gone."""
+    reference = SourceReference.from_json(recorded.record)
+    if not reference.runtime:
+        return reference
+    if not recorded.file.exists():
+        return SourceReference(reason=f"the outputs that {reference.runtime} computed are gone: {recorded.file}")
+    shutil.copyfile(recorded.file, file)
+    seal(file)
+    return reference
+
+
+def _exemption(session: Session) -> str:
+    """Return why no framework is asked; empty if one is."""
+    if session.reference == IMPORT:
+        return f"the user chose --reference {IMPORT}"
+    if session.model.format == "ir" and session.model.live is None:
+        return "a compiler's module has no framework of its own"
+    return session.cannot_run_reason

@@ -1,0 +1,91 @@
+"""ONNX files as ONNX Runtime runs them, and as ONNX's reference evaluator does where ONNX Runtime is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from passsearch.core import physical_cores
+from passsearch.dialects.contract import Array, ModelSource, SourceNetwork
+from passsearch.errors import UserError
+
+WRONG_IN_EVALUATOR = frozenset({"LSTM", "GRU", "RNN", "Resize", "Upsample", "RoiAlign", "MaxUnpool", "ConvTranspose"})
+"""Operators whose attributes ONNX's reference evaluator reads only in part: an LSTM's clip, for example."""
+
+
+class OnnxSource:
+    """The part of a bridge that opens a network's source; the worker that has it is asked for nothing else."""
+
+    def __init__(self, _: str) -> None:
+        """Do nothing; a source has no target."""
+
+    def open_source(self, source: ModelSource) -> SourceNetwork:
+        """Open an ONNX file.
+
+        Raises:
+            UserError: No runtime here runs the network.
+        """
+        try:
+            import onnxruntime
+        except ImportError:
+            return OnnxEvaluator(source)
+        return OnnxRuntime(onnxruntime, source)
+
+
+class _OnnxNetwork(SourceNetwork):
+    """What both runtimes have in common: inputs by name or, where an importer renamed them, by position."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._input_names = names
+
+    def _named(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if len(inputs) != len(self._input_names):
+            raise UserError(f"the file has {len(self._input_names)} inputs, the import {len(inputs)}")
+        if set(inputs) == set(self._input_names):
+            return dict(inputs)
+        return dict(zip(self._input_names, inputs.values(), strict=True))
+
+
+class OnnxRuntime(_OnnxNetwork):
+    """ONNX Runtime on the CPU, which runs every operator as it stands in the file."""
+
+    def __init__(self, onnxruntime: Any, source: ModelSource) -> None:
+        options = onnxruntime.SessionOptions()
+        # Its optimisations round differently, and some of them have been wrong.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads, options.inter_op_num_threads = physical_cores(), 1
+        options.log_severity_level = 4
+        providers = ["CPUExecutionProvider"]
+        self._session = onnxruntime.InferenceSession(str(source.path), options, providers=providers)
+        super().__init__([each.name for each in self._session.get_inputs()])
+        self.runtime = f"ONNX Runtime {onnxruntime.__version__}"
+        self.output_names = [each.name for each in self._session.get_outputs()]
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Run one inference."""
+        arrays: Sequence[Array] = self._session.run(None, self._named(inputs))
+        return arrays
+
+
+class OnnxEvaluator(_OnnxNetwork):
+    """ONNX's reference evaluator, in numpy."""
+
+    def __init__(self, source: ModelSource) -> None:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        model = onnx.load(str(source.path))
+        if wrong := sorted(WRONG_IN_EVALUATOR & {node.op_type for node in model.graph.node}):
+            raise UserError(
+                f"ONNX Runtime is not installed, and ONNX's reference evaluator is not exact for {', '.join(wrong)}; "
+                "run: pip install onnxruntime"
+            )
+        self._evaluator: Any = ReferenceEvaluator(model)
+        super().__init__(list(self._evaluator.input_names))
+        self.runtime = f"ONNX's reference evaluator {onnx.__version__}"
+        self.output_names = list(self._evaluator.output_names)
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Run one inference."""
+        arrays: Sequence[Array] = self._evaluator.run(None, self._named(inputs))
+        return arrays

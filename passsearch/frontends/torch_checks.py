@@ -1,0 +1,89 @@
+"""Checks of a PyTorch module before its export: it runs, keeps no state between runs, and returns tensors."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+
+from passsearch.core import NOTICE_LOG
+from passsearch.errors import UserError
+from passsearch.frontends.torch_call import TorchCall, named_results, tensor_results
+from passsearch.frontends.torch_state import ModuleState, is_same
+
+TOLERANCE = 1e-4
+"""Relative difference between two runs that is left to the order of sums."""
+
+ADVICE = "make it an argument of the module and return its new value"
+
+_notices = logging.getLogger(NOTICE_LOG)
+
+
+def check_stateless(module: Any, call: TorchCall, *, name: str, state: ModuleState) -> None:
+    """Run a module, and raise if an import of it would lose something.
+
+    Args:
+        module: The module, in inference mode.
+        call: Its arguments.
+        name: The module in messages.
+        state: The state of the module before the run; the caller restores it.
+
+    Raises:
+        UserError: The module writes a parameter or a buffer, a second run computes something else than the first one,
+            or there is no tensor among its results.
+    """
+    first, tensors = _run(module, call)
+    if written := state.written_tensors():
+        raise UserError(
+            f"`{name}` writes `{written[0]}` when it runs, and an imported network keeps nothing from one run to the "
+            f"next; {ADVICE}."
+        )
+    changed = state.changed_attributes()
+    if changed or isinstance(module, torch.jit.ScriptModule):
+        state.restore_random()
+        second, _ = _run(module, call)
+        if not _agree(first, second):
+            raise UserError(
+                f"A second run of `{name}` computes something else than the first one, because it keeps "
+                f"{_listed(changed)} from one run to the next; {ADVICE}."
+            )
+    if not tensor_results(first):
+        raise UserError(f"`{name}` returns no tensor; return a tensor, or a tuple, list or dict of tensors.")
+    _tell(name, first, call=call, tensors=tensors)
+
+
+def _run(module: Any, call: TorchCall) -> tuple[Any, tuple[torch.Tensor, ...]]:
+    """Return the results of a run, and the tensors that it received."""
+    tensors = call.copies()
+    by_position, by_name = call.arguments(tensors)
+    return module(*by_position, **by_name), tensors
+
+
+def _agree(first: Any, second: Any) -> bool:
+    pairs = list(zip(tensor_results(first), tensor_results(second), strict=False))
+    return all(_is_close(one, other) for one, other in pairs)
+
+
+def _is_close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if is_same(one, other) or one.shape != other.shape or not one.is_floating_point():
+        return is_same(one, other)
+    scale = float(one.abs().nan_to_num(0, 0, 0).max()) if one.numel() else 0.0
+    return bool(torch.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True))
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:3]) or "an attribute"
+
+
+def _tell(name: str, results: Any, *, call: TorchCall, tensors: tuple[torch.Tensor, ...]) -> None:
+    """Print a notice for what an imported network does not do."""
+    originals = call.tensors.items()
+    written = [key for (key, before), after in zip(originals, tensors, strict=True) if not is_same(before, after)]
+    if written:
+        _notices.warning(
+            "`%s` writes its input `%s`; the imported network leaves its inputs as they are.", name, written[0]
+        )
+    others = [key for key, value in named_results(results) if not isinstance(value, torch.Tensor)]
+    if others:
+        _notices.warning("`%s` returns `%s`, which is no tensor and is left out.", name, "`, `".join(others))
