@@ -157,6 +157,7 @@ class Agreement:
         dropped: Number of values that are NaN or infinite in the reference and no longer, by edge case; of NaN only
             for candidates that may change numerics, others are refused.
         spread: Number of further values that are not finite, by edge case.
+        dropped_by_import: True if the import without passes drops as many NaN.
     """
 
     deviation: float | None = 0.0
@@ -168,6 +169,7 @@ class Agreement:
     unstable: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     spread: Mapping[str, int] = field(default_factory=dict)
+    dropped_by_import: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Return the form of results."""
@@ -185,6 +187,7 @@ class Agreement:
             "unavailable": reason,
             **({"unstable": unstable} if unstable else {}),
             **({"dropped": dict(self.dropped)} if self.dropped else {}),
+            **({"dropped_by_import": True} if self.dropped_by_import else {}),
             **({"spread": dict(self.spread)} if self.spread else {}),
         }
 
@@ -240,6 +243,7 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
         cases=verification.cases,
         unstable=unstable,
         dropped=lost,
+        dropped_by_import=0 < verification.lost_nan <= allowance.lost_nan,
         spread={case: found["spread"] for case, found in verification.special.items() if found["spread"]},
     )
     if verification.leads is None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from passsearch.report import audit_text, headline_text, result_html, result_text, verdict_text
+from passsearch.report.text import special_lines
 
 
 def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None:
@@ -370,3 +371,11 @@ def test_the_reference_lists_every_key_of_a_result(result: dict[str, Any]) -> No
     measured = {key for row in ("baseline", "best") for key in result[row]}
     keys = {*result, *result["verdict"], *result["ratios"], *result["space"], *result["seconds"], *measured}
     assert sorted(key for key in keys if f"`{key}`" not in section) == []
+
+
+def test_a_result_says_what_became_of_values_that_are_not_finite() -> None:
+    outputs = {"dropped": {"nan": 10}, "spread": {"inf": 2}, "dropped_by_import": True}
+    assert [text for _, text in special_lines(outputs)] == [
+        "best drops values that are NaN or infinite: 10 on inputs `nan`, as the import does without passes",
+        "best adds values that are NaN or infinite: 2 on inputs `inf`",
+    ]
