@@ -297,6 +297,8 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
     requests = [request for request in settings.requests if request.toolchain == toolchain]
     candidates = [read_candidate(session, request.pipeline, trust=settings.trust) for request in requests]
     with open_evaluator(session, folder=folder, remember=False) as evaluator:
+        # The graph shows what integers index; all engines run on such values.
+        entry.inputs = replace(entry.inputs, ranges={**evaluator.network.ranges, **entry.inputs.ranges})
         analysis = analyze_network(session, evaluator.network.summary)
         for request, candidate in zip(requests, candidates, strict=True):
             complete = with_prerequisites(session, analysis, candidate)

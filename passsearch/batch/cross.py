@@ -80,6 +80,7 @@ class CrossJob(BatchJob):
             [self.baseline, *(str(self.runs / name) for name in self.winners.values())],
             batch=search.network.batch,
             inputs=list(search.network.inputs) or None,
+            samples=search.network.samples,
             toolchain=search.toolchain,
             target=search.target,
             folder=self.folder / MEASURED,

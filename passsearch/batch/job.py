@@ -151,6 +151,7 @@ class TuneJob(BatchJob):
             self.network.model,
             batch=self.network.batch,
             inputs=list(self.network.inputs) or None,
+            samples=self.network.samples,
             objective=self.objective,
             toolchain=self.toolchain,
             target=self.target,
@@ -167,7 +168,8 @@ class TuneJob(BatchJob):
         if accident and not self._is_accepted(accident):
             return accident
         catalogs = [Path(catalog) for catalog in self.options.get("catalogs", ())]
-        files = [Path(self.network.model), *catalog_files(catalogs)]
+        samples = [self.network.samples] if self.network.samples else []
+        files = [Path(self.network.model), *samples, *catalog_files(catalogs)]
         finished_at = (self.folder / RESULT).stat().st_mtime
         is_outdated = any(_written_at(file) > finished_at for file in files)
         return "finished before its network or its passes changed" if is_outdated else ""
@@ -230,7 +232,8 @@ def _name(job: TuneJob) -> str:
     options = {name: value for name, value in job.options.items() if name not in ("timeout", "trials")}
     if "catalogs" in options:
         options["catalogs"] = [Path(path).name for path in options["catalogs"]]
-    network = (job.network.text, job.network.batch, job.network.inputs)
+    network: tuple[object, ...] = (job.network.text, job.network.batch, job.network.inputs)
+    network += (job.network.samples.name,) if job.network.samples else ()
     identity = [network, job.objective, job.device.name, job.toolchain, job.target, options]
     words = [Path(job.network.text.removeprefix("zoo:")).stem, job.objective, job.toolchain or "", job.device.name]
     return f"{plain_name(words)}-{digest(identity)}"

@@ -31,7 +31,7 @@ OPTIONS = (
 """Arguments of ``tune`` that a batch sets for all of its jobs."""
 
 _KEYS = ("runs", "executor", "networks", "objectives", "toolchains", "targets", "options", "devices")
-_NETWORK_KEYS = ("model", "batch", "inputs")
+_NETWORK_KEYS = ("model", "batch", "inputs", "samples")
 _SLURM_TEXTS = ("partition", "constraint", "account", "qos", "gres")
 _SLURM_NUMBERS = {"cpus": "cpus_per_task", "memory_gb": "mem", "minutes": "time"}
 _DEVICE_KEYS = (
@@ -52,12 +52,14 @@ class Network:
         model: The network as ``tune`` takes it; a path is absolute.
         batch: Size of the first dimension; ``None`` leaves it to the file of the network.
         inputs: Types of inputs that the file of the network leaves open.
+        samples: File of samples; ``None`` without one.
     """
 
     text: str
     model: str
     batch: int | None = None
     inputs: tuple[str, ...] = ()
+    samples: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,10 @@ def _network(owner: Fields, item: Json, folder: Path) -> Network:
     if model != text and not Path(model).exists():
         raise fields.fault("model", text, allowed=f"`zoo:NAME`, or a file in `{folder}`")
     batch = fields.integer("batch", low=1, high=10**6) if "batch" in fields.values else None
-    return Network(text, model, batch, fields.texts("inputs"))
+    samples = folder / fields.text("samples") if "samples" in fields.values else None
+    if samples is not None and not samples.is_file():
+        raise fields.fault("samples", str(samples), allowed=f"a NumPy file (.npz) in `{folder}`")
+    return Network(text, model, batch, fields.texts("inputs"), samples)
 
 
 def _objective(fields: Fields, item: Json) -> str:

@@ -108,6 +108,11 @@ class VerifyFact:
         )
 
     @property
+    def lost_nan(self) -> int:
+        """Number of values that are NaN in the reference and not here, on the inputs with NaN."""
+        return self.special.get(NAN, {}).get("lost", 0)
+
+    @property
     def by_case(self) -> Mapping[str, float]:
         """Deviation by case."""
         return self.deviations or {str(self.case): self.deviation}
@@ -147,6 +152,7 @@ class Agreement:
         dropped: Number of values that are NaN or infinite in the reference and no longer, by edge case; of NaN only
             for candidates that may change numerics, others are refused.
         spread: Number of further values that are not finite, by edge case.
+        dropped_by_import: True if the import without passes drops as many NaN.
     """
 
     deviation: float | None = 0.0
@@ -158,6 +164,7 @@ class Agreement:
     unstable: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     spread: Mapping[str, int] = field(default_factory=dict)
+    dropped_by_import: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Return the form of results."""
@@ -175,6 +182,7 @@ class Agreement:
             "unavailable": reason,
             **({"unstable": unstable} if unstable else {}),
             **({"dropped": dict(self.dropped)} if self.dropped else {}),
+            **({"dropped_by_import": True} if self.dropped_by_import else {}),
             **({"spread": dict(self.spread)} if self.spread else {}),
         }
 
@@ -187,11 +195,13 @@ class Allowance:
         limit: Largest deviation, as a share of the largest reference output.
         is_tolerated: True if that is the user's tolerance, which the mean deviation may have as well.
         may_drop: True for a candidate with a pass that may change numerics: it may drop values that are not finite.
+        lost_nan: Number of values that are NaN in the reference, and that the import without passes drops, too.
     """
 
     limit: float
     is_tolerated: bool = False
     may_drop: bool = False
+    lost_nan: int = 0
 
     @property
     def mean_limit(self) -> float:
@@ -219,7 +229,7 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
     if reason := _finer_fault(verification, allowance):
         return wrong_result(reason)
     lost = {case: found["lost"] for case, found in verification.special.items() if found["lost"]}
-    if NAN in lost and not allowance.may_drop:
+    if verification.lost_nan > allowance.lost_nan and not allowance.may_drop:
         return wrong_result(f"{DEVIATION} on inputs `{NAN}`: {lost[NAN]} values are NaN in the reference only")
     unstable = {case: (by_case[case], allowed[case]) for case in by_case if allowed[case] > limit}
     agreement = Agreement(
@@ -228,6 +238,7 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
         cases=verification.cases,
         unstable=unstable,
         dropped=lost,
+        dropped_by_import=0 < verification.lost_nan <= allowance.lost_nan,
         spread={case: found["spread"] for case, found in verification.special.items() if found["spread"]},
     )
     if verification.leads is None:

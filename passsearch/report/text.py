@@ -173,7 +173,10 @@ def special_lines(outputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         counts = outputs.get(key) or {}
         if counts:
             cases = ", ".join(f"{count} on inputs `{case}`" for case, count in counts.items())
-            yield "not finite", f"best {verb} values that are NaN or infinite: {cases}"
+            same = (
+                ", as the import does without passes" if key == "dropped" and outputs.get("dropped_by_import") else ""
+            )
+            yield "not finite", f"best {verb} values that are NaN or infinite: {cases}{same}"
 
 
 def _input_lines(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

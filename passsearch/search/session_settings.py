@@ -6,7 +6,7 @@ from passsearch.core import SOURCE, Json
 from passsearch.evaluate import MeasurementPlans, Session, dialect_digest
 from passsearch.frontends import simplifier_version
 
-LOG_VERSION = 9
+LOG_VERSION = 10
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
 
 

@@ -114,3 +114,14 @@ def test_a_mistake_is_named_in_one_line(tmp_path: Path, old: str, new: str, mess
 def test_the_files_of_the_documentation_are_read(tmp_path: Path) -> None:
     blocks = (Path(__file__).parents[2] / "docs" / "batch.md").read_text().split("```yaml\n")[1:]
     assert [len(_jobs(tmp_path, block.partition("```")[0])) for block in blocks] == [4, 8]
+
+
+def test_a_network_of_a_batch_has_its_samples(tmp_path: Path) -> None:
+    network = '{model: "zoo:resnet_tiny", samples: images.npz}'
+    text = f"runs: runs\nnetworks: [{network}, zoo:resnet_tiny]\nobjectives: [latency]\n"
+    with pytest.raises(UserError, match=r"images\.npz"):
+        _jobs(tmp_path, text)
+    (tmp_path / "images.npz").touch()
+    first, second = _jobs(tmp_path, text)
+    assert (first.network.samples, second.network.samples) == (tmp_path / "images.npz", None)
+    assert first.name != second.name

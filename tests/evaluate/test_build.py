@@ -127,6 +127,7 @@ def make_builder(
         dialect=dialect,
         deviation_limit=lambda _, strict: strict,
         catalog=SimpleNamespace(approximates=lambda _: False),
+        model=SimpleNamespace(limit=None),
         tolerance=None,
     )
     network: Any = SimpleNamespace(
@@ -237,7 +238,12 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
     summary = SimpleNamespace(computed_types=("float32",), quantizes=False)
     network: Any = SimpleNamespace(summary=summary, request=dict, check=CheckInputs({}))
     session: Any = SimpleNamespace(
-        limits=WorkerLimits(600.0, run_s=100.0), cannot_run_reason="", device="cpu", output_cases=(), reference_steps=()
+        limits=WorkerLimits(600.0, run_s=100.0),
+        cannot_run_reason="",
+        device="cpu",
+        output_cases=(),
+        reference_steps=(),
+        model=SimpleNamespace(limit=None),
     )
     with Log(tmp_path / "log.jsonl") as log:
         facts = FactStore(session, log, cache=None, seconds={})

@@ -47,7 +47,7 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
 
     limits = WorkerLimits(5.0)
     rules = SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=limits, reference_steps=())
-    rules.catalog, rules.tolerance = catalog, tolerance
+    rules.catalog, rules.tolerance, rules.model = catalog, tolerance, SimpleNamespace(limit=None)
     session = cast(Session, rules)
     facts = FactStore(session, log, cache=None, seconds={})
     applier = cast(Applier, SimpleNamespace(graph=SimpleNamespace(root="imported")))
@@ -186,3 +186,11 @@ def test_dropped_values_of_a_candidate_that_may_change_numerics_are_stated() -> 
     outcome = judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, may_drop=True))
     assert isinstance(outcome, Agreement) and (outcome.dropped, outcome.spread) == ({"nan": 3}, {"inf": 2})
     assert outcome.to_json()["dropped"] == {"nan": 3}
+
+
+def test_no_candidate_is_refused_for_what_the_import_drops() -> None:
+    special = {"nan": {"lost": 3, "spread": 0}}
+    fact = {"deviation": 0.0, "case": 1, "deviations": {"1": 0.0}, "leads": None, "special": special}
+    outcome = judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, lost_nan=3))
+    assert isinstance(outcome, Agreement) and outcome.dropped_by_import and outcome.dropped == {"nan": 3}
+    assert isinstance(judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, lost_nan=2)), Failure)

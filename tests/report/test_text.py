@@ -7,6 +7,7 @@ import pytest
 
 from passsearch.report import audit_text, headline_text, result_html, result_text, verdict_text
 from passsearch.report.listings import run_outcome
+from passsearch.report.text import special_lines
 
 
 def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None:
@@ -405,3 +406,11 @@ def test_without_a_confirmation_the_catalogs_sequence_is_named(result: dict[str,
     result["verdict"] |= {"confirmed": False, "interval": None, "reason": "no time"}
     result["best"] |= {"source": {"kind": "sequence", "name": "AS-1"}, "ratio": {"ratio": 44.0, "interval": None}}
     assert "AS-1 of the catalog is recommended, of which the search read 44.0 times" in headline_text(result)
+
+
+def test_a_result_says_what_became_of_values_that_are_not_finite() -> None:
+    outputs = {"dropped": {"nan": 10}, "spread": {"inf": 2}, "dropped_by_import": True}
+    assert [text for _, text in special_lines(outputs)] == [
+        "best drops values that are NaN or infinite: 10 on inputs `nan`, as the import does without passes",
+        "best adds values that are NaN or infinite: 2 on inputs `inf`",
+    ]
