@@ -405,3 +405,12 @@ def test_without_a_confirmation_the_catalogs_sequence_is_named(result: dict[str,
     result["verdict"] |= {"confirmed": False, "interval": None, "reason": "no time"}
     result["best"] |= {"source": {"kind": "sequence", "name": "AS-1"}, "ratio": {"ratio": 44.0, "interval": None}}
     assert "AS-1 of the catalog is recommended, of which the search read 44.0 times" in headline_text(result)
+
+
+def test_a_busy_machine_is_said_to_have_other_ratios(result: dict[str, Any]) -> None:
+    result["verdict"]["repetitions"] = 3
+    assert "a busy machine has other ratios" not in result_text(result, width=400)
+    result["best"]["conditions"] = {"foreign_percent": 40.0, "steal_percent": 5.0}
+    assert "other processes took 45 % of the cores' time, and a busy machine has other ratios" in (
+        result_text(result, width=400)
+    )
