@@ -103,7 +103,8 @@ def _floor(verdict: Mapping[str, Any]) -> str:
     noise = verdict.get("noise")
     if noise is None or not verdict.get("processes"):
         return ""
-    return f" (too few processes to estimate a noise floor; differences of {format_percent(noise)} were seen)"
+    seen = format_percent(noise) if noise <= 1 else f"{1 + noise:.2g} times"
+    return f" (too few processes to estimate a noise floor; differences of {seen} were seen)"
 
 
 def _busy(document: Mapping[str, Any]) -> str:
