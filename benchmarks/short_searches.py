@@ -150,7 +150,7 @@ def table(rows: Mapping[str, Any]) -> str:
             lines.append(f"| {name} | {row['wall_s']:.0f} s | {row['failure'][:60]} | – | – | – |")
             continue
         source_ = ", ".join(filter(None, (row["source"]["kind"], row["source"]["name"])))
-        is_slower = "yes" if row.get("is_slower") else "no"
+        is_slower = {True: "yes", False: "no", None: "not compared"}[row.get("is_slower")]
         cells = [name, f"{row['wall_s']:.0f} s", row["outcome"], f"{row['ratio']:.3g}", source_, is_slower]
         lines.append("| " + " | ".join(cells) + " |")
     late = sum(row["wall_s"] > (1 + OVERTIME) * row["limit_s"] for row in rows.values())
