@@ -9,13 +9,15 @@ repetition in it is not measured again. ``--table`` prints how many intervals ho
 
 import argparse
 import json
+import math
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, TypeAlias
 
 from provenance import provenance
 
@@ -23,8 +25,10 @@ import passsearch
 from passsearch.api.common import read_candidate
 from passsearch.core import Failure
 from passsearch.evaluate import TimedArtifacts, TimingRequest, WorkerEvaluator
+from passsearch.measure import log_ratio, log_ratio_at_end, log_ratio_of_medians, mean_interval
 
 RESULTS = Path(__file__).parent / "results" / "fresh_pairs.json"
+Estimator: TypeAlias = Callable[[Sequence[float], Sequence[float]], float]
 IDLE, LOADED = "idle", "loaded"
 PROCESSES = 2
 """Timing processes of a repetition: the fewest of a confirmation."""
@@ -62,6 +66,46 @@ def repetition(evaluator: WorkerEvaluator, pipelines: Sequence[str], *, turn: in
     }
 
 
+ESTIMATORS = {"fastest": log_ratio, "median": log_ratio_of_medians, "last rounds": log_ratio_at_end}
+
+
+def covered(repetitions: Sequence[Mapping[str, Any]], estimator: Estimator, *, state: float = 0.0) -> tuple[int, int]:
+    """Return how many intervals of two neighbouring repetitions hold the mean of all others, and how many there are.
+
+    Args:
+        repetitions: The repetitions.
+        estimator: Returns the log-ratio of one process.
+        state: With another number than 0, neighbours are left out whose means differ by more than this log-ratio: the
+            machine changed its state between them.
+    """
+    logs = [[estimator(*process) for process in repetition["processes"]] for repetition in repetitions]
+    hits, number = 0, 0
+    for place in range(len(logs) - 1):
+        own = logs[place] + logs[place + 1]
+        others = [value for other, values in enumerate(logs) if other not in (place, place + 1) for value in values]
+        near = [value for value in others if not state or abs(value - fmean(own)) <= state]
+        if (state and max(own) - min(own) > state) or not near:
+            continue
+        _, interval = mean_interval(own)
+        number += 1
+        hits += interval.low <= fmean(near) <= interval.high
+    return hits, number
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """Return how many intervals hold the truth as Markdown."""
+    lines = ["| network, condition | estimator | ratio | all | within one state of the machine |", "|---" * 5 + "|"]
+    for name, row in document.items():
+        for title, estimator in ESTIMATORS.items():
+            values = [estimator(*process) for each in row["repetitions"] for process in each["processes"]]
+            # Loaded, processes differ by more than the two states that an idle machine has.
+            state = math.log(1.5) if not row["load"] else 0.0
+            both = (covered(row["repetitions"], estimator, state=each) for each in (0.0, state))
+            counts = [f"{hits} of {number}" for hits, number in both]
+            lines.append(f"| {name} | {title} | {math.exp(fmean(values)):.2f} | " + " | ".join(counts) + " |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Measure what is missing, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -71,7 +115,11 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=24)
     parser.add_argument("--load", type=int, default=0, metavar="N", help="number of other processes that are busy")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="print the Markdown from the file")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table(json.loads(arguments.out.read_text())))
+        return
     document: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     condition = LOADED if arguments.load else IDLE
     row = document.setdefault(f"{arguments.model} {condition}", {"pipelines": arguments.pipelines, "repetitions": []})

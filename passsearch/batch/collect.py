@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from passsearch.batch.job import TuneJob
-from passsearch.core import Json
+from passsearch.core import Json, verdict_outcome
 
 
 def collect(jobs: Iterable[TuneJob]) -> list[dict[str, Json]]:
@@ -50,6 +50,7 @@ def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
         *(",".join(best["build"].get(name) or ()) for name in ("required", "disabled")),
         json.dumps(config) if (config := best["build"].get("config")) else "",
         result.get("measured_at"),
+        verdict_outcome(verdict),
     )
     return dict(zip(_FINDINGS, values, strict=True))
 
@@ -77,5 +78,6 @@ _FINDINGS = (
     "pipeline",
     *("opt_level", "required", "disabled", "config"),
     "measured_at",
+    "outcome",
 )
 """Keys of what a run found, in the order of ``_findings``."""

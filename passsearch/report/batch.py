@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from passsearch.core import UNDECIDED
 from passsearch.report.formatting import MISSING, format_interval, format_number, format_pipeline
 from passsearch.report.table import paragraph, table, text_width
 
@@ -108,7 +109,8 @@ def _verdict(row: Mapping[str, Any]) -> str:
         return "no result yet"
     if not row["confirmed"]:
         return "not confirmed"
-    return "gain" if row["improved"] else "no gain"
+    # Rows of earlier versions have no outcome.
+    return "gain" if row["improved"] else UNDECIDED if row.get("outcome") == UNDECIDED else "no gain"
 
 
 def _place(row: Mapping[str, Any]) -> str:

@@ -70,6 +70,12 @@ def warning_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"{repetitions} fresh compiles leave intervals wide; {USUAL_REPETITIONS} are usual "
             f"(--confirm {USUAL_REPETITIONS}, and time for them)",
         )
+    if repetitions and _disturbed_percent(document) >= BUSY_PERCENT:
+        yield (
+            "warning",
+            f"other processes took {_disturbed_percent(document):.0f} % of the cores' time, and a busy machine has "
+            "other ratios than an idle one: the intervals are of this machine as it was",
+        )
 
 
 def _no_improvement(document: Mapping[str, Any], metric: str, *, value: str) -> str:
@@ -97,16 +103,22 @@ def _floor(verdict: Mapping[str, Any]) -> str:
     noise = verdict.get("noise")
     if noise is None or not verdict.get("processes"):
         return ""
-    return f" (too few processes to estimate a noise floor; differences of {format_percent(noise)} were seen)"
+    seen = format_percent(noise) if noise <= 1 else f"{1 + noise:.2g} times"
+    return f" (too few processes to estimate a noise floor; differences of {seen} were seen)"
 
 
 def _busy(document: Mapping[str, Any]) -> str:
     """Return that other processes disturbed the measurement, or an empty text."""
-    conditions = lookup(document, "best", "conditions")
-    shares = [lookup(conditions, name) or 0 for name in ("foreign_percent", "steal_percent")]
-    if sum(shares) < BUSY_PERCENT:
+    percent = _disturbed_percent(document)
+    if percent < BUSY_PERCENT:
         return ""
-    return f", measured while other processes took {sum(shares):.0f} % of the cores' time: measure on an idle machine"
+    return f", measured while other processes took {percent:.0f} % of the cores' time: measure on an idle machine"
+
+
+def _disturbed_percent(document: Mapping[str, Any]) -> float:
+    """Return the share of the cores' time that others took while the winner was timed, in percent."""
+    conditions = lookup(document, "best", "conditions")
+    return float(sum(lookup(conditions, name) or 0 for name in ("foreign_percent", "steal_percent")))
 
 
 def compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:

@@ -28,7 +28,6 @@ from passsearch.measure import (
     Consumption,
     RoundPlan,
     cache_bytes,
-    is_improvement,
 )
 from passsearch.search.comparison_records import (
     BASELINE,
@@ -304,9 +303,9 @@ def _pairs(rows: Sequence[Document], contenders: Sequence[Contender], *, timings
 
 
 def _verdict(timings: ComparisonSamples, *, first: int, second: int) -> str:
-    if is_improvement(timings.ratio(second, reference=first, level=timings.level), floor=timings.floor):
+    if timings.is_faster(second, reference=first):
         return "faster"
-    if is_improvement(timings.ratio(first, reference=second, level=timings.level), floor=timings.floor):
+    if timings.is_faster(first, reference=second):
         return "slower"
     return "no significant difference"
 
@@ -356,8 +355,7 @@ def _row(contender: Contender, timings: ComparisonSamples) -> Document:
 
 
 def _improves(timings: ComparisonSamples, index: int, *, digest: str) -> bool:
-    ratio = timings.ratio(index, level=timings.level)
-    return digest != timings.baseline and is_improvement(ratio, floor=timings.floor)
+    return digest != timings.baseline and timings.is_faster(index)
 
 
 def _measurement(contender: Contender, built: Built, *, timings: ComparisonSamples) -> Mapping[str, object]:

@@ -1,11 +1,26 @@
 """The records of a comparison: its options, its toolchains with their pipelines, and the samples of all pipelines."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Built, Conditions, ProcessSamples, Samples, WorkerEvaluator
-from passsearch.measure import LEVEL, Consumption, Ratio, cf22_ratio, noise_floor, process_ratio, ratio_of_medians
+from passsearch.measure import (
+    LEVEL,
+    Consumption,
+    Ratio,
+    cf22_ratio,
+    is_improvement,
+    log_ratio,
+    log_ratio_at_end,
+    log_ratio_of_medians,
+    mean_ratio,
+    noise_floor,
+    process_ratio,
+    ratio_of_medians,
+)
+from passsearch.search.estimators import Estimates, is_far_beyond_noise
 from passsearch.search.pass_selection import analyze_network, with_prerequisites
 
 CACHES = ("warm", "flushed")
@@ -114,3 +129,26 @@ class ComparisonSamples:
         """Share by which the baseline differs from its twin; infinite for too few processes."""
         pairs = [(process.baseline, process.twin) for process in self.processes]
         return noise_floor(cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs))
+
+    def is_faster(self, index: int, *, reference: int = BASELINE) -> bool:
+        """Return whether one pipeline is certainly faster than another, beyond the noise and by all estimators."""
+        ratio = self.ratio(index, reference=reference, level=self.level)
+        if self.protocol == CF22 or len(self.processes) < 2:
+            return is_improvement(ratio, floor=self.floor)
+        fastest, medians, at_end = (
+            [estimator(self.samples(each, reference), self.samples(each, index)) for each in self.processes]
+            for estimator in (log_ratio, log_ratio_of_medians, log_ratio_at_end)
+        )
+        ordinary, last = (mean_ratio(values, level=self.level) for values in (medians, at_end))
+        if Estimates(ratio, ordinary, last).disagreement:
+            return False
+        noise = math.expm1(max(max(fastest) - min(fastest), self._twin_difference))
+        if is_far_beyond_noise(math.exp(min(*fastest, *medians, *at_end)), noise=noise):
+            return True
+        # A floor that cannot be estimated decides nothing.
+        return is_improvement(ratio, floor=self.floor if math.isfinite(self.floor) else noise)
+
+    @property
+    def _twin_difference(self) -> float:
+        """Largest log-ratio of the baseline and its twin in one process, whichever is faster."""
+        return max(abs(log_ratio(process.baseline, process.twin)) for process in self.processes)

@@ -414,3 +414,12 @@ def test_a_result_says_what_became_of_values_that_are_not_finite() -> None:
         "best drops values that are NaN or infinite: 10 on inputs `nan`, as the import does without passes",
         "best adds values that are NaN or infinite: 2 on inputs `inf`",
     ]
+
+
+def test_a_busy_machine_is_said_to_have_other_ratios(result: dict[str, Any]) -> None:
+    result["verdict"]["repetitions"] = 3
+    assert "a busy machine has other ratios" not in result_text(result, width=400)
+    result["best"]["conditions"] = {"foreign_percent": 40.0, "steal_percent": 5.0}
+    assert "other processes took 45 % of the cores' time, and a busy machine has other ratios" in (
+        result_text(result, width=400)
+    )
