@@ -18,7 +18,21 @@ TOLERANCE = 1e-4
 
 ADVICE = "make it an argument of the module and return its new value"
 
+TRAINING_LAYERS = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._NormBase)
+"""Layers that compute something else in training."""
+
 _notices = logging.getLogger(NOTICE_LOG)
+
+
+def tell_training_mode(module: Any, name: str) -> None:
+    """Print a notice if a module would compute something else in the mode that it is in."""
+    layers = [part for part in module.modules() if isinstance(part, TRAINING_LAYERS) and part.training]
+    if layers:
+        _notices.warning(
+            "`%s` is in training mode; it is imported as after `eval()`, where its layers `%s` do not train.",
+            name,
+            type(layers[0]).__name__,
+        )
 
 
 def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) -> bool:

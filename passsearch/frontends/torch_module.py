@@ -31,7 +31,7 @@ from passsearch.frontends.source_runtimes.torch_runtime import ERRORS as _ERRORS
 from passsearch.frontends.source_runtimes.torch_runtime import TorchModule
 from passsearch.frontends.torch_aliases import without_writes
 from passsearch.frontends.torch_call import TorchCall, argument_names, program_call, read_call, tensor_results
-from passsearch.frontends.torch_checks import check_run
+from passsearch.frontends.torch_checks import check_run, tell_training_mode
 from passsearch.frontends.torch_state import inference_mode, preserved
 
 OPSET = 14
@@ -140,6 +140,7 @@ def _export(
         call: The module's arguments.
         prepare: Returns a context in which the module is exported.
     """
+    tell_training_mode(module, name)
     try:
         with prepare(), preserved(module) as state, inference_mode(module):
             has_aliases = check_run(module, call, name=name, state=state)
