@@ -36,9 +36,9 @@ from tune_zoo import markdown  # noqa: E402
 from passsearch.api.common import model_file, open_evaluator  # noqa: E402
 from passsearch.core import Candidate, Failure, strict_limit  # noqa: E402
 from passsearch.dialects.case_inputs import case_inputs  # noqa: E402
+from passsearch.dialects.comparison import relative_deviation  # noqa: E402
 from passsearch.errors import PassSearchError  # noqa: E402
 from passsearch.evaluate import open_session  # noqa: E402
-from passsearch.measure.outputs import relative_deviation  # noqa: E402
 from passsearch.search import analyze_network  # noqa: E402
 
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "networks.json", ROOT / "docs" / "networks.md"

@@ -28,10 +28,11 @@ import passsearch
 from passsearch.api.engine_artifacts import compile_as_deployed
 from passsearch.core import Candidate, CheckInputs, Pipeline
 from passsearch.dialects.case_inputs import case_inputs
+from passsearch.dialects.comparison import largest_deviation
+from passsearch.dialects.reference import MOVEMENTS, neighbouring_inputs
 from passsearch.engines import EngineSpec
 from passsearch.engines.client import EngineProcess
 from passsearch.frontends import resolve_onnx
-from passsearch.measure.outputs import MOVEMENTS, largest_deviation, neighbouring_inputs
 from passsearch.search import named_candidate
 from passsearch.toolchain import cache_folder
 

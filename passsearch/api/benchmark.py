@@ -28,6 +28,7 @@ from passsearch.core import (
     InputTypes,
     TensorType,
     check_arguments,
+    leading_batch,
     physical_cores,
     read_inputs,
     timestamp,
@@ -243,12 +244,11 @@ def _check_installed(settings: _Settings) -> None:
 
 def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None, folder: Path) -> _Entry:
     """Compile TVM's pipelines for one batch size, and collect the other engines."""
-    first = next(iter(network.types.values())).shape
     limit = network.limit if settings.tolerance is None else settings.tolerance
     inputs = CheckInputs(network.types)
     if settings.samples is not None:
         inputs = with_samples(inputs, settings.samples)
-    entry = _Entry(network, batch or (int(first[0] or 1) if first else 1), limit, inputs)
+    entry = _Entry(network, batch or leading_batch(network.types), limit, inputs)
     path, python = network.file.path, settings.python
     entry.references += _reference_engines(network.file, python)
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):

@@ -1,14 +1,15 @@
-"""``catalog_entry``: what the catalog says about one pass."""
+"""What the catalog says about one pass, and its sequences checked on a network."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from passsearch.api.common import catalog_paths
+from passsearch.api.common import Progress, catalog_paths, session
 from passsearch.api.results import CatalogPass
 from passsearch.catalog import load
 from passsearch.core import check_arguments
 from passsearch.dialects import DIALECTS
+from passsearch.evaluate import CheckedSequence, check_sequences
 
 
 @check_arguments
@@ -24,3 +25,24 @@ def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[s
         UserError: There is no such pass or dialect, or a file has a mistake.
     """
     return CatalogPass(asdict(load(dialect or next(iter(DIALECTS)), *catalog_paths(catalogs)).entry(name)))
+
+
+def check_catalog_sequences(
+    model: object, toolchain: str, *, catalogs: Sequence[str | Path] = (), progress: Progress = lambda *_: None
+) -> tuple[CheckedSequence, ...]:
+    """Reach every named sequence on a network through shared states and in a process of its own, and compare.
+
+    Args:
+        model: The network: see ``tune``.
+        toolchain: Name of the toolchain.
+        catalogs: YAML files with the user's own passes.
+        progress: Callback; gets the sequence that is being checked.
+
+    Raises:
+        UserError: The network cannot be imported.
+        EnvironmentFault: The compiler does not start.
+    """
+    # Without the fact cache, whose facts other processes have recorded.
+    with session(model, toolchain=toolchain, catalogs=catalogs, remember=False) as evaluator:
+        sequences = tuple(evaluator.session.catalog.sequences.values())
+        return check_sequences(evaluator, sequences, progress=progress)

@@ -90,7 +90,7 @@ def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder:
 
 def _saved_inputs(recorded: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the ranges of the inputs' values and the samples that a run recorded; earlier versions had none."""
-    samples = folder / SAMPLES_FILE if recorded.get("samples") else None
+    samples = (folder / SAMPLES_FILE).resolve() if recorded.get("samples") else None
     if samples is not None and not samples.is_file():
         raise UserError(f"`{samples}` is gone, on which the run was checked; tune again with --samples.")
     return {"ranges": read_ranges(recorded.get("ranges", {})), "samples": samples}

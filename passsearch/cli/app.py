@@ -24,7 +24,7 @@ DONE, USAGE, FAULT, INTERRUPTED = 0, 2, 3, 130
 DEBUG_VARIABLE = "PASSSEARCH_DEBUG"
 EXIT_STATUS = (
     "Exit status: 0 done, 1 done with a negative answer, 2 mistake in the command or its files, "
-    "3 problem of the machine, 130 interrupted."
+    "3 problem of the machine, 4 search undecided, 5 winner not confirmed, 130 interrupted."
 )
 
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 done, 1 done with a negative answer, 2 the user's mistake, 3 the environment's fault,
-        130 interrupted.
+        4 a search that is undecided, 5 a winner that could not be confirmed, 130 interrupted.
     """
     _replace_unprintable()
     words = list(sys.argv[1:] if arguments is None else arguments)

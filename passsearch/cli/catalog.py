@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 DEFAULT_DIALECT = next(iter(DIALECTS))
 
+CHECKED_NETWORKS = ("zoo:resnet_tiny", "zoo:bert_tiny")
+"""Networks that sequences are reached on by default."""
+
 DialectName = Annotated[str, typer.Option("--dialect", metavar="NAME", help=f"One of: {', '.join(DIALECTS)}.")]
 
 
@@ -69,14 +72,27 @@ def check(
         list[str] | None, typer.Argument(metavar="[PASS]...", help="Check only these passes.", show_default=False)
     ] = None,
     *,
+    networks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--network",
+            metavar="MODEL",
+            help="Network to reach the named sequences on; may be given several times.",
+            show_default=", ".join(CHECKED_NETWORKS),
+        ),
+    ] = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check the catalog's entries with the TVM of a toolchain.
+    """Check the catalog's entries and sequences with the TVM of a toolchain.
 
-    Exits 1 if an entry is not valid for it.
+    Every sequence is applied twice to a network, from states that sequences share and in a process of its own, and must
+    reach the same IR. With names of passes, only these are checked.
+
+    Exits 1 if an entry is not valid, or if a sequence reaches two IRs.
     """
+    from passsearch.api.catalog import check_catalog_sequences
     from passsearch.evaluate.catalog_check import check_entries
     from passsearch.report import ProgressBar, catalog_check_text
     from passsearch.search import check_features
@@ -89,9 +105,16 @@ def check(
     with ProgressBar() as progress:
         checks = check_entries(compiler, entries, paths=_parent_folders(catalogs), progress=progress)
         rows = [row.to_json() for row in checks]
+        sequences = [
+            row.to_json()
+            for network in networks or (() if names else CHECKED_NETWORKS)
+            for row in check_catalog_sequences(network, compiler.name, catalogs=catalogs or (), progress=progress)
+        ]
     document = {"toolchain": compiler.name, "tvm_version": compiler.tvm_version, "entries": rows}
+    document |= {"sequences": sequences}
     print_result(document, catalog_check_text(document), as_json=as_json)
-    return NEGATIVE if any(row["problems"] for row in rows) else 0
+    is_wrong = any(row["problems"] for row in rows) or any(row["problem"] for row in sequences)
+    return NEGATIVE if is_wrong else 0
 
 
 def learn(

@@ -25,8 +25,18 @@ from passsearch.cli.options import (
     Trust,
     number_option,
 )
-from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.core import DEADLINE_S, SOURCE, USUAL_REPETITIONS, USUAL_TRIALS, folder_bytes, read_inputs
+from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS, print_note, print_result, split_names
+from passsearch.core import (
+    DEADLINE_S,
+    SOURCE,
+    UNCONFIRMED,
+    UNDECIDED,
+    USUAL_REPETITIONS,
+    USUAL_TRIALS,
+    folder_bytes,
+    read_inputs,
+    verdict_outcome,
+)
 from passsearch.errors import UserError
 
 INTERRUPTED = 130
@@ -180,7 +190,13 @@ def tune(
     print_result(result.document, str(result), as_json=as_json)
     print_note(f"run folder: {result.run} ({folder_bytes(result.run) / 1e6:.1f} MB)")
     # An interrupted search has a result so far, printed above; the exit status says that it is not the final one.
-    return INTERRUPTED if result.document["interrupted"] else 0
+    if result.document["interrupted"]:
+        return INTERRUPTED
+    verdict = result.document.get("verdict") or {}
+    outcome = verdict_outcome(verdict)
+    # Without a confirmation by the user's own wish (`--confirm 0`), nothing is missing.
+    is_missing = outcome == UNCONFIRMED and confirm > 0 and bool(verdict.get("failure"))
+    return UNDECIDED_STATUS if outcome == UNDECIDED else UNCONFIRMED_STATUS if is_missing else 0
 
 
 def compare(

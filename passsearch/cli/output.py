@@ -14,6 +14,9 @@ from passsearch.errors import UserError
 NEGATIVE = 1
 """Exit status of a command that worked and whose answer is no."""
 
+UNDECIDED_STATUS, UNCONFIRMED_STATUS = 4, 5
+"""Exit status of a search whose measurements leave the answer open, and of one that had no time to confirm a winner."""
+
 
 def print_result(document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a result, as one JSON document or as text."""

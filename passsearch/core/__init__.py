@@ -25,12 +25,14 @@ from passsearch.core.inputs import (
     InputTypes,
     bind_inputs,
     format_input,
+    leading_batch,
     parse_input,
     read_inputs,
     resolve_inputs,
 )
 from passsearch.core.interruption import ENDING_SIGNALS, interruptible
 from passsearch.core.measurement import (
+    CHANGE_MARGIN,
     CODEGEN,
     COMPILE_PARTS,
     CONSTANTS,
@@ -52,10 +54,12 @@ from passsearch.core.measurement import (
     Interval,
     Measurement,
     Objective,
+    allowed_deviation,
     parse_objectives,
     strict_limit,
 )
 from passsearch.core.notice import NOTICE_LOG
+from passsearch.core.outcome import EQUAL, IMPROVED, NO_GAIN, OUTCOMES, UNCONFIRMED, UNDECIDED, verdict_outcome
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.printable import printable
 from passsearch.core.processors import physical_cores, usable_processors
@@ -66,22 +70,27 @@ from passsearch.core.timestamp import timestamp
 from passsearch.core.trust import require_trust
 
 __all__ = [
+    "CHANGE_MARGIN",
     "CODEGEN",
     "COMPILE_PARTS",
     "CONSTANTS",
     "DEADLINE_S",
     "DTYPE",
     "ENDING_SIGNALS",
+    "EQUAL",
     "FAILURE_KINDS",
     "FOLDING",
     "IMPORT",
+    "IMPROVED",
     "LOWERING",
     "MACHINE_FAULTS",
     "MAIN",
     "MASK",
     "NOTICE_LOG",
+    "NO_GAIN",
     "NUMBERS",
     "OBJECTIVES",
+    "OUTCOMES",
     "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
@@ -93,6 +102,8 @@ __all__ = [
     "SPEED_OBJECTIVES",
     "STRICT_LIMITS",
     "TABLE",
+    "UNCONFIRMED",
+    "UNDECIDED",
     "UNKNOWN",
     "UNKNOWN_CLASS",
     "USUAL_REPETITIONS",
@@ -122,6 +133,7 @@ __all__ = [
     "Pipeline",
     "Step",
     "TensorType",
+    "allowed_deviation",
     "bind_inputs",
     "check_arguments",
     "child_environment",
@@ -129,6 +141,7 @@ __all__ = [
     "folder_bytes",
     "format_input",
     "interruptible",
+    "leading_batch",
     "parse_input",
     "parse_json",
     "parse_objectives",
@@ -145,4 +158,5 @@ __all__ = [
     "suggest_name",
     "timestamp",
     "usable_processors",
+    "verdict_outcome",
 ]

@@ -170,6 +170,22 @@ def resolve_inputs(
     return {entry.name: bound.get(entry.name) or _close(entry, sizes={}, batch=None) for entry in declared}
 
 
+def leading_batch(types: Mapping[str, TensorType]) -> int:
+    """Return the number of samples of an inference: the size of the first dimension, where that is a batch; else 1.
+
+    It is a batch only if all inputs of two dimensions or more have the same first one, and if no input is a sequence of
+    steps of one sample: three dimensions, of which the second is 1. That is how recurrent networks take 60 steps of one
+    sample, beside states with a first dimension of their own.
+
+    Args:
+        types: The inputs.
+    """
+    shapes = [kind.shape for kind in types.values() if len(kind.shape) > 1]
+    sizes = {int(shape[0] or 1) for shape in shapes}
+    has_steps = any(len(shape) == 3 and shape[1] == 1 and shape[0] != 1 for shape in shapes)
+    return sizes.pop() if len(sizes) == 1 and not has_steps else 1
+
+
 def _format(name: str, shape: Sequence[Dimension] | None, *, dtype: str) -> str:
     sizes = "…" if shape is None else ",".join("?" if size is None else str(size) for size in shape)
     return f"{name}:{dtype}[{sizes}]"

@@ -173,6 +173,10 @@ class Executable(Protocol):
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Set the inputs, run one inference and return its outputs; ``run_repeatedly`` reads the inputs set here."""
 
+    def held_inputs(self) -> Mapping[str, Array]:
+        """Return copies of the inputs as they are in memory after the last run; those that the runtime can show."""
+        return {}
+
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them."""
 

@@ -26,6 +26,9 @@ FLOAT_EDGES = tuple(name for name in EDGES if name != "zeros")
 NOT_FINITE = ("nan", "inf")
 """Edge inputs that have numbers that are not finite."""
 
+OVERFLOWING = ("huge",)
+"""Edge inputs on which results may overflow, depending on the order of a sum."""
+
 MASKED = 0.25
 """Share of a mask that hides."""
 

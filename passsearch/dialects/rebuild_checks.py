@@ -28,6 +28,12 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 
+AGAIN, MOST_AGAIN_S = 100, 10.0
+"""Most calls after which outputs are compared again, and seconds after which no further one begins."""
+
+LEAST_MEAN = 1e-3
+"""Deviation of the mean magnitude that is always allowed, as a share of it."""
+
 
 @contextlib.contextmanager
 def empty_working_folder() -> Any:
@@ -50,7 +56,8 @@ def rebuild(compiler: Any, files: Any) -> None:
     Args:
         compiler: The dialect's steps: ``version``, ``parse_target(text)``, ``load(path)``,
             ``apply(module, transform, target)``, ``hash(module)``, ``build(module, options, target, folder)`` and
-            ``run(folder, inputs, target)``, which takes the name of an entry function where there are several.
+            ``open(folder, target, function)``, which returns the function that runs one entry function of what was
+            built, and one that returns its inputs as they are in memory.
         files: Names of the files that ``build`` writes.
     """
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
@@ -180,21 +187,63 @@ def require_linker() -> str:
 
 def make_inputs(record: Any) -> dict[str, Any]:
     """Return the inputs of the recorded outputs, in the order of the record, which decides the values."""
-    inputs: dict[str, Any] = input_values.make_inputs(record["inputs"], record.get("ranges", {}), record["seed"])
+    return _inputs_of(record, record["seed"])
+
+
+def _inputs_of(record: Any, seed: int) -> dict[str, Any]:
+    inputs: dict[str, Any] = input_values.make_inputs(record["inputs"], record.get("ranges", {}), seed)
     return inputs
 
 
 def run_entries(compiler: Any, record: Any, *, folder: Path, target: Any) -> list[tuple[str, Any, Any]]:
-    """Run every entry function of the built network; return its name, inputs and outputs."""
-    inputs = make_inputs(record)
+    """Run every entry function of the built network; return its name, inputs and outputs.
+
+    Exit if a function computes something else once it has run many times, or changes its inputs.
+    """
+    inputs, others = make_inputs(record), _inputs_of(record, record["seed"] + 1)
     if not record.get("calls"):
-        return [(loader_command.MAIN, inputs, compiler.run(folder, inputs, target))]
+        network, held = compiler.open(folder, target, loader_command.MAIN)
+        return [(loader_command.MAIN, inputs, run_again(network, held, inputs, others, record["tolerance"]))]
     runs = []
     for call in record["calls"]:
+        network, held = compiler.open(folder, target, call["entry"])
         # The inputs of all entries are in one record, under the name of the case and their own.
-        own = {name: inputs[f"{call['name']}.{name}"] for name in call["inputs"]}
-        runs.append((call["entry"], own, compiler.run(folder, own, target, call["entry"])))
+        own, other = ({name: each[f"{call['name']}.{name}"] for name in call["inputs"]} for each in (inputs, others))
+        runs.append((call["entry"], own, run_again(network, held, own, other, record["tolerance"])))
     return runs
+
+
+def run_again(network: Any, held: Any, inputs: Any, others: Any, tolerance: float) -> list[Any]:
+    """Return the outputs of a network; exit if they are others after many calls, or if its inputs are changed.
+
+    Args:
+        network: Runs the network on arrays by name.
+        held: Returns the inputs as they are in memory after a run, by name.
+        inputs: The inputs.
+        others: Inputs of the calls in between, so that outputs which are not computed again are not those expected.
+        tolerance: Largest deviation, as a share of the largest magnitude.
+    """
+    outputs: list[Any] = [np.array(output) for output in network(inputs)]
+    check_inputs(held(), inputs)
+    calls, end = 0, time.perf_counter() + MOST_AGAIN_S
+    while calls < AGAIN and (not calls or time.perf_counter() < end):
+        network(others)
+        calls += 1
+    for number, (output, again) in enumerate(zip(outputs, network(inputs))):
+        if np.array_equal(output, again, equal_nan=output.dtype.kind == "f"):
+            continue
+        deviation = np.abs(np.asarray(again, "float64") - output).max() / max(np.abs(output).max(), 1e-30)
+        # `not <=` instead of `>`: a deviation that is NaN must fail.
+        if not deviation <= tolerance:
+            sys.exit(f"After {calls + 1} calls, output {number} is another one on equal inputs: the code is wrong.")
+    return outputs
+
+
+def check_inputs(held: Any, inputs: Any) -> None:
+    """Exit if the network has changed its inputs."""
+    for name, array in held.items():
+        if not np.array_equal(array, inputs[name], equal_nan=array.dtype.kind == "f"):
+            sys.exit(f"The network changes its input `{name}`: the code is wrong.")
 
 
 def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:
@@ -205,6 +254,9 @@ def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:
     if all(has_same_bits(*pair) for pair in zip(outputs, expected)):
         print("outputs ok: bit-identical")
         return
+    for pair in zip(outputs, expected):
+        if fault := finer_fault(*pair, record.get("mean_tolerance") or tolerance):
+            sys.exit(f"The outputs diverged though the IR is the recorded one after every pass: {fault}{note}")
     deviation = max(output_deviation(*pair) for pair in zip(outputs, expected))
     # `not <=` instead of `>`: a deviation that is NaN must fail.
     if not deviation <= tolerance:
@@ -223,6 +275,26 @@ def has_same_type(output: Any, expected: Any) -> bool:
 def has_same_bits(output: Any, expected: Any) -> bool:
     """Return True if an output equals the recorded one in every bit."""
     return has_same_type(output, expected) and hashlib.sha256(output.tobytes()).hexdigest() == expected["sha256"]
+
+
+def finer_fault(output: Any, expected: Any, mean_tolerance: float) -> str:
+    """Return what of an output's mean magnitude or of its slices is wrong; empty if nothing is."""
+    if not has_same_type(output, expected) or not np.issubdtype(output.dtype, np.floating) or not output.size:
+        return ""
+    magnitudes = np.where(np.isfinite(output), np.abs(output.astype("float64")), 0.0)
+    mean, recorded = float(magnitudes[np.isfinite(output)].mean()), expected.get("mean_abs")
+    allowed = max(mean_tolerance, LEAST_MEAN)
+    if recorded and not abs(mean / recorded - 1.0) <= allowed:
+        return f"the mean magnitude is {mean / recorded:.3g} times the recorded one, {allowed:.2g} of it is allowed"
+    floor = 8 * float(np.finfo(output.dtype).eps) * expected["max_abs"]
+    for axis, slices in expected.get("slices", {}).items():
+        others = tuple(place for place in range(output.ndim) if place != int(axis))
+        known, found = np.array(slices), magnitudes.max(axis=others)
+        # A slice that is small beside the others may be lost without a large deviation.
+        lost = (known > floor) & (np.abs(found - known) > known / 2 + floor)
+        if lost.any():
+            return f"slice {int(lost.argmax())} of axis {axis} has another largest magnitude than the recorded one"
+    return ""
 
 
 def output_deviation(output: Any, expected: Any) -> float:

@@ -1,7 +1,7 @@
 """One-line messages for networks that TVM's importers refuse. Needs no TVM."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passsearch.dialects.contract import ModelSource
@@ -14,8 +14,8 @@ _LISTED = re.compile(
 _OPERATOR_RECORD = re.compile(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', re.DOTALL)
 """TVM's form of an operator inside a message, a paragraph long."""
 
-_CONVERTED = re.compile(r"Operator \w+(?=:)")
-"""The operator of the network that an importer was converting, at the beginning of its message."""
+_CONVERTED = re.compile(r"Operator \w+(?: `[^`\n]*`)?(?=:)")
+"""The operator and the node of the network that an importer was converting, at the beginning of its message."""
 
 _COUNTED = re.compile(r"^(\S+): \d+$", re.MULTILINE)
 """The list in MXNet's message: one operator per line, with its number of uses in the graph."""
@@ -23,6 +23,8 @@ _COUNTED = re.compile(r"^(\S+): \d+$", re.MULTILINE)
 _ONE = re.compile(r"^Operator (\S+) is not (?:implemented|supported)", re.MULTILINE)
 """The message of an importer that stops at the first operator it lacks."""
 
+
+_COMPUTED = "All inputs to infer must be available in params."
 
 BY_MASK = "replace it by a mask, or export with sizes that are constant"
 """The way round an operator whose sizes are known at run time only, such as the routing of tokens to experts."""
@@ -46,6 +48,7 @@ def refusal_message(source: ModelSource, reason: str) -> str:
         named = f"{operator[0]}: {lines[-1].removeprefix(operator[0]).lstrip(': ')}" if operator else lines[-1]
         # Relax calls a size symbolic that depends on values.
         named = f"{named.rstrip('.')}; {BY_MASK}" if "symbolic" in named else named
+        named = named.replace(_COMPUTED, "an input that has to be constant is computed")
         return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {named}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
     return (
@@ -61,23 +64,6 @@ def refuse_unread_resize(attributes: Mapping[str, Any]) -> None:
         unread.append("keep_aspect_ratio_policy")
     if unread:
         raise NotImplementedError(f"Operator Resize is not supported with {unread[0]}; resize all axes without it")
-
-
-def naming_operator(convert: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Any]:
-    """Return an importer's method whose errors begin with the operator of the network that it was converting.
-
-    Args:
-        convert: The method; its first argument is the operator's name.
-        errors: The errors that it raises for an operator that it refuses.
-    """
-
-    def convert_operator(importer: object, name: str, *arguments: object) -> Any:
-        try:
-            return convert(importer, name, *arguments)
-        except errors as error:
-            raise ValueError(f"Operator {name}: {str(error).strip() or type(error).__name__}") from error
-
-    return convert_operator
 
 
 def _way_round(source: ModelSource, names: Sequence[str]) -> str:

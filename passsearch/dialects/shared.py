@@ -146,14 +146,18 @@ class JsonFiles:
 
 
 def build_context(
-    options: BuildOptions, *, opt_level: int, instruments: Sequence[object] = ()
+    options: BuildOptions,
+    *,
+    opt_level: int,
+    instruments: Sequence[object] = (),
+    config: Mapping[str, object] | None = None,
 ) -> tvm.transform.PassContext:
-    """Return the context in which TVM's own build pipeline runs."""
+    """Return the context in which TVM's own build pipeline runs; ``config`` replaces that of the options."""
     return tvm.transform.PassContext(
         opt_level=opt_level,
         required_pass=list(options.required),
         disabled_pass=list(options.disabled),
-        config=dict(options.config),
+        config=dict(options.config) if config is None else dict(config),
         instruments=list(instruments),
     )
 

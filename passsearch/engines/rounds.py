@@ -71,13 +71,14 @@ class EngineTiming:
         _log.info("process %d of %d", turn + 1, plan.processes)
         with ExitStack() as stack:
             home = Path(stack.enter_context(TemporaryDirectory(prefix="process-", dir=self._folder)))
-            np.savez(home / "inputs.npz", **self._turn_inputs(turn))  # type: ignore[arg-type]
-            expected = self._expected_outputs(home)
+            inputs = self._turn_inputs(turn)
+            np.savez(home / "inputs.npz", **inputs)  # type: ignore[arg-type]
+            expected, change = self._expected_outputs(home, inputs)
             visitors = []
             for record in self._rng.sample(self._records, len(self._records)):
                 if not record.failure and not (record.is_slow(plan) and turn >= plan.slow_processes):
                     visitor = stack.enter_context(Visitor(record, home, plan=plan, meter=self._meter))
-                    visitor.begin(expected)
+                    visitor.begin(expected, change=change)
                     if self._samples is not None and turn == 0:
                         visitor.classify(self._samples)
                     visitors.append(visitor)
@@ -92,15 +93,15 @@ class EngineTiming:
         count = self._inputs.sample_count
         return case_inputs(self._inputs, f"{SAMPLE}{turn % count}" if count else turn)
 
-    def _expected_outputs(self, home: Path) -> list[Array]:
+    def _expected_outputs(self, home: Path, inputs: Mapping[str, Array]) -> tuple[list[Array], float]:
         try:
-            return _reference_outputs(self.reference, home, plan=self._plan)
+            return _reference_outputs(self.reference, home, inputs=inputs, plan=self._plan)
         except EngineFailure as error:
             if len(self._references) == 1:
                 raise
             _log.info("another reference, because of %s", error)
         self._references.pop(0)
-        return self._expected_outputs(home)
+        return self._expected_outputs(home, inputs)
 
     @property
     def reference(self) -> EngineSpec:
@@ -133,13 +134,17 @@ def compare(
     return timing.comparison
 
 
-def _reference_outputs(reference: EngineSpec, home: Path, *, plan: EnginePlan) -> list[Array]:
+def _reference_outputs(
+    reference: EngineSpec, home: Path, *, inputs: Mapping[str, Array], plan: EnginePlan
+) -> tuple[list[Array], float]:
+    """Return the reference's outputs, and by how much they change when the inputs move by one rounding."""
     record = EngineRecord(reference)
     with Visitor(record, home, plan=plan) as visitor:
         visitor.begin(None)
-    if record.failure:
-        raise EngineFailure(f"{reference.name}: {record.failure}")
-    return visitor.read_outputs()
+        if record.failure:
+            raise EngineFailure(f"{reference.name}: {record.failure}")
+        outputs = visitor.read_outputs()
+        return outputs, visitor.change(inputs)
 
 
 def _run_rounds(visitors: Sequence[Visitor], plan: EnginePlan, *, rng: random.Random) -> tuple[Disturbance, ...]:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.core import safe_file_name, usable_processors
+from passsearch.core import allowed_deviation, safe_file_name, usable_processors
+from passsearch.dialects.comparison import largest_deviation, relative_deviation
+from passsearch.dialects.reference import MOVEMENTS, neighbouring_inputs
 from passsearch.engines.client import OPEN_DEADLINE_S, EngineFailure, EngineProcess
 from passsearch.engines.contract import Array
 from passsearch.engines.disturbance import Visit
 from passsearch.engines.records import EnginePlan, EngineRecord
 from passsearch.measure import CpuTimes, Meter
-from passsearch.measure.outputs import relative_deviation
 
 _log = logging.getLogger(__name__)
 
@@ -48,8 +49,13 @@ class Visitor:
         seconds = (value for visit in self._visits.values() for value in visit)
         return self.record.is_slow(self._plan) and min(seconds, default=math.inf) > self._plan.slow_s
 
-    def begin(self, expected: Sequence[Array] | None) -> None:
-        """Load the network, run it once and compare its outputs with the expected ones, if there are any."""
+    def begin(self, expected: Sequence[Array] | None, *, change: float = 0.0) -> None:
+        """Load the network, run it once and compare its outputs with the expected ones, if there are any.
+
+        Args:
+            expected: The reference's outputs.
+            change: Change of these when the inputs move by one rounding.
+        """
         record = self.record
         _log.info("loading %s", record.spec.name)
         self.outputs.mkdir(exist_ok=True)
@@ -64,7 +70,25 @@ class Visitor:
         if answer["memory_bytes"] is not None:
             record.memory_bytes.append(answer["memory_bytes"])
         if expected is not None:
-            self._judge(expected)
+            self._judge(expected, change=change)
+
+    def change(self, inputs: Mapping[str, Array]) -> float:
+        """Return by how much the outputs change when the inputs of ``begin`` move by one rounding; 0 if none moves.
+
+        Raises:
+            EngineFailure: The engine fails.
+        """
+        first, moved = self.read_outputs(), self._home / "moved.npz"
+        changes = [0.0]
+        for seed in range(MOVEMENTS):
+            neighbours = neighbouring_inputs(inputs, seed=seed)
+            if all(neighbours[name] is inputs[name] for name in inputs):
+                break
+            np.savez(moved, **neighbours)  # type: ignore[arg-type]
+            self._process.ask("outputs", folder=str(self.outputs), inputs=str(moved))
+            changes.append(largest_deviation(self.read_outputs(), first))
+        # An infinite change, as that of an index, would admit everything.
+        return max(filter(math.isfinite, changes))
 
     def classify(self, samples: Path) -> None:
         """Count the samples that the engine classifies right."""
@@ -93,7 +117,7 @@ class Visitor:
         """Return the outputs of the first inference."""
         return [np.load(self.outputs / f"{place}.npy") for place in range(len(list(self.outputs.glob("*.npy"))))]
 
-    def _judge(self, expected: Sequence[Array]) -> None:
+    def _judge(self, expected: Sequence[Array], *, change: float) -> None:
         outputs = self.read_outputs()
         if len(outputs) != len(expected):
             self.record.failure = f"{len(outputs)} outputs instead of {len(expected)}"
@@ -101,7 +125,8 @@ class Visitor:
         pairs = zip(outputs, expected, strict=True)
         deviation = max(relative_deviation(_as_precise(output, right), right) for output, right in pairs)
         self.record.deviations.append(deviation)
-        limit = max(self._plan.limit, self.record.spec.limit or self._plan.limit)
+        # The allowance of a search: where rounding moves the reference itself, it explains more.
+        limit = allowed_deviation(max(self._plan.limit, self.record.spec.limit or self._plan.limit), change)
         if not deviation <= limit:
             self.record.failure = f"outputs deviate by {deviation:.2g} of the largest, {limit:.2g} is allowed"
 

@@ -6,7 +6,8 @@ Requests and answers:
 
 * ``open`` (``adapter``: a module, ``modules``: what to import first, ``model``, ``threads``, ``inputs``: an ``.npz``
   file, ``settings``): ``open_s``, ``threads``, ``versions``, ``settings``. Imports are not part of ``open_s``.
-* ``outputs`` (``folder``): runs one inference, writes ``0.npy``, ``1.npy``, …; ``first_s``, and
+* ``outputs`` (``folder``, ``inputs``: an ``.npz`` file where they are others than those of ``open``): runs one
+  inference, writes ``0.npy``, ``1.npy``, …; ``first_s``, and
   ``memory_bytes``: how much the largest memory of this process since ``open`` exceeds its memory before; null where
   the system does not say.
 * ``visit`` (``longest_s``, ``most``, ``warm_up``): ``seconds`` of each inference; ``clock_s`` and ``cpu_s``: the
@@ -54,8 +55,7 @@ class Server:
         adapter = importlib.import_module(request["adapter"])
         for name in request["modules"]:
             importlib.import_module(name)
-        with np.load(request["inputs"]) as file:
-            self.inputs = {name: file[name] for name in file.files}
+        self.inputs = _arrays(request["inputs"])
         options = {"threads": request["threads"], "inputs": self.inputs, **request["settings"]}
         self._memory_before_bytes = _reset_peak_memory()
         start = time.perf_counter()
@@ -68,7 +68,7 @@ class Server:
     def outputs(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run once and write the outputs."""
         start = time.perf_counter()
-        arrays = self.engine.outputs(self.inputs)
+        arrays = self.engine.outputs(self.inputs if request.get("inputs") is None else _arrays(request["inputs"]))
         first_s = time.perf_counter() - start
         for place, array in enumerate(arrays):
             np.save(Path(request["folder"]) / f"{place}.npy", np.asarray(array))
@@ -124,6 +124,11 @@ class Server:
             correct += int(np.sum(np.argmax(scores, axis=-1) == labels[begin : begin + size]))
         self.engine.outputs(self.inputs)  # TVM runs what it was given last
         return {"correct": correct, "count": count}
+
+
+def _arrays(file: str) -> dict[str, Any]:
+    with np.load(file) as arrays:
+        return {name: arrays[name] for name in arrays.files}
 
 
 def _reset_peak_memory() -> int | None:

@@ -5,7 +5,7 @@ holds implementations that need no compiler.
 """
 
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.build import Builder
+from passsearch.evaluate.build import OVERTIME, Builder
 from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
@@ -34,6 +34,7 @@ from passsearch.evaluate.records import (
     summarize_conditions,
 )
 from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.sequence_check import CheckedSequence, check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
     OUTPUT_CASES,
@@ -55,6 +56,7 @@ __all__ = [
     "DEVIATION",
     "FAILED",
     "OUTPUT_CASES",
+    "OVERTIME",
     "UNTRIED",
     "Agreement",
     "Applier",
@@ -62,6 +64,7 @@ __all__ = [
     "Built",
     "CandidateSamples",
     "CheckedEntry",
+    "CheckedSequence",
     "Closure",
     "Conditions",
     "Consumed",
@@ -94,6 +97,7 @@ __all__ = [
     "catalog_files",
     "check_entries",
     "check_saved_network",
+    "check_sequences",
     "device_lock",
     "device_of",
     "dialect_digest",

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
@@ -23,7 +24,7 @@ from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
 from passsearch.evaluate.source_reference import SourceReference
-from passsearch.evaluate.verify import VERIFIED, Agreement, VerifyFact, judge, wrong_result
+from passsearch.evaluate.verify import VERIFIED, Agreement, Allowance, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
 
 REFERENCE = "reference.npz"
@@ -31,6 +32,15 @@ REFERENCE = "reference.npz"
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
+
+OVERTIME, LEAST_LEFT_S = 0.1, 2.0
+"""Share of a time limit by which a run may exceed it, and seconds that a build gets in any case."""
+
+BASELINE_SHARE = 0.1
+"""Largest share of a run's time limit that a baseline takes for that: a default of 1.3 s once used up 60 s."""
+
+OF_REFERENCE = "of_reference"
+"""Key of a failure that is the reference's and not the candidate's."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +77,9 @@ class Builder:
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
+        self._allowances: dict[str, Allowance] = {}  # of artifacts that were admitted, by folder
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
-        self._slowest_build_s = 0.0
+        self._slowest_build_s, self._begin_s = 0.0, monotonic()
         self.source = source or SourceReference()
         # A part of keys that names a reference other than the import.
         self._foreign_reference = f"|{self.source.key}" if self.source.key else ""
@@ -86,6 +97,11 @@ class Builder:
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
         return self._session.deviation_limit(candidate, strict=self._strict_limit)
+
+    def allowance(self, candidate: Candidate) -> Allowance:
+        """Return what a candidate's outputs may differ by."""
+        approximates = self._session.catalog.approximates(candidate)
+        return Allowance(self.limit(candidate), approximates and self._session.tolerance is not None, approximates)
 
     def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Build a state with a candidate's options, and judge its outputs by the candidate's limit.
@@ -112,7 +128,8 @@ class Builder:
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
-            fact = self._facts.record("build", key, fact=fact)
+            # It is not the candidate's failure, so no later run shall take it for one.
+            fact = fact if OF_REFERENCE in fact else self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
@@ -129,6 +146,7 @@ class Builder:
             _log.debug("%s: %s", key, agreement.reason)
             return agreement
         assert record is not None
+        self._allowances[str(folder)] = self.allowance(candidate)
         self._admitted.add((record.digest, agreement.limit))
         return Built(
             state=state,
@@ -164,7 +182,7 @@ class Builder:
         if reason:
             return record, Agreement(None, limit, cannot_run_reason=reason)
         assert record.verification is not None
-        return record, judge(record.verification, limit)
+        return record, judge(record.verification, self.allowance(candidate))
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them.
@@ -178,7 +196,8 @@ class Builder:
         if isinstance(record, Failure) or record.digest == built.digest:
             return record if isinstance(record, Failure) else built
         self._facts.record("build", built.key, fact=fact)
-        agreement = judge(record.verification, built.agreement.limit) if record.verification else built.agreement
+        allowance = replace(self._allowances.get(str(built.folder), Allowance(0.0)), limit=built.agreement.limit)
+        agreement = judge(record.verification, allowance) if record.verification else built.agreement
         if isinstance(agreement, Failure):
             delete_folder(built.folder)
             return agreement
@@ -225,6 +244,7 @@ class Builder:
         lost = fact is not None and "failure" not in fact and not self.has(folder)
         if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
             fact = self._facts.record("fresh", key, fact=self._compile_fresh(folder, candidate))
+        self._allowances[str(folder)] = self.allowance(candidate)
         # Not the folder that the log names: the log may be another user's, or the run folder may have moved.
         return read_fact({**fact, "folder": str(folder)}, FreshCompile.from_fact)
 
@@ -238,13 +258,29 @@ class Builder:
             return []
         if self.source.key:
             fact = self._verify(built.folder, cases=[DEPLOYMENT_SEED], is_baseline=False)
-            agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), self.limit(candidate)))
+            agreement = read_fact(
+                fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate))
+            )
             if isinstance(agreement, Failure):
                 _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
                 return None
         request = {**self._device_request("expect", built.folder), "seed": DEPLOYMENT_SEED}
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
+
+    def reference_request(self) -> dict[str, Any]:
+        """Return what a request to time artifacts says about the reference, with which they are compared afterwards."""
+        return {"reference": str(self.reference), "cases": self.cases} if self.reference.exists() else {}
+
+    def judge_after(self, folder: str, after: Mapping[str, Any]) -> Failure | None:
+        """Return why an artifact is wrong after it was timed; ``None`` if it is still right."""
+        if after["changed"] or after["mismatch"]:
+            return wrong_result(after["changed"] or after["mismatch"])
+        allowance = self._allowances.get(folder, Allowance(self._strict_limit))
+        judged = judge(VerifyFact.from_fact({**after, "leads": None}), allowance)
+        if not isinstance(judged, Failure):
+            return None
+        return wrong_result(f"after the calls that were timed, {judged.reason}")
 
     def take_reference(self, file: Path, network: Network) -> None:
         """Take another toolchain's reference, which stays whatever a baseline of this one says.
@@ -307,7 +343,7 @@ class Builder:
         delete_folder(folder)
         record = read_fact(fact, BuildFact.from_fact)
         verification = None if isinstance(record, Failure) else record.verification
-        failure = record if verification is None else judge(verification, self._strict_limit)
+        failure = record if verification is None else judge(verification, Allowance(self._strict_limit))
         if not isinstance(failure, Failure):
             return None
         # A build that fails says nothing about the import.
@@ -335,10 +371,11 @@ class Builder:
             if is_without_passes and key == self._place(state, options)[0]:
                 return reference  # the very build that is asked for
             if "failure" in reference:
-                # Not the candidate's failure. The reference was built before, so something else went wrong this time.
                 failure = Failure.from_json(reference["failure"])
                 reason = f"the build that outputs are compared with failed: {failure.reason}"
-                return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
+                # What the compiler refuses is no fault of the machine, unless the reference was built before.
+                kind = "infra" if self._admitted else failure.kind
+                return {"failure": replace(failure, kind=kind, reason=reason).to_json(), OF_REFERENCE: True}
             # It is a baseline, too. A run that is started again knows it already.
             if is_without_passes and self._facts.recall("build", key) is None:
                 self._facts.record("build", key, fact=reference)
@@ -398,10 +435,20 @@ class Builder:
 
     def _longest_build_s(self, state: str, options: BuildOptions) -> float:
         limits = self._session.limits
-        # What all others are compared with is waited for.
+        # What all others are compared with is waited for, until the time limit is over.
         if state == self._applier.graph.root and options in (BuildOptions(), self._session.dialect.baseline.build):
-            return limits.deadline_s
+            return min(limits.deadline_s, self._left_s())
         return limits.longest_build_s(self._slowest_build_s)
+
+    def _left_s(self) -> float:
+        """Return the seconds until this start has used the run's time limit and a tenth; at least some.
+
+        They are unlimited once something was judged: what is made again then is needed for the result.
+        """
+        if self._admitted:
+            return math.inf
+        run_s = (1 + OVERTIME) * self._session.limits.run_s
+        return max(run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
 
     def _keep(self, folder: Path) -> None:
         seal(folder)
@@ -423,9 +470,10 @@ class Builder:
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
-            "total_s": BASELINE_S if is_baseline else CANDIDATE_S,
+            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.run_s) if is_baseline else CANDIDATE_S,
         }
-        answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        limit_s = self._left_s() if is_baseline else math.inf
+        answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
         if request["reference"] is None and self.reference.exists():
             seal(self.reference)
         # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a
@@ -476,7 +524,8 @@ class Builder:
         if "failure" in reference:
             return replace(Failure.from_json(reference["failure"]), kind="infra")
         fact = self._verify(folder, is_baseline=state == self._applier.graph.root)
-        agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), binary[1]))
+        allowance = self.allowance(candidate)
+        agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), allowance))
         if isinstance(agreement, Failure):
             return agreement
         self._admitted.add(binary)

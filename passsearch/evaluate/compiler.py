@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import MACHINE_FAULTS, Candidate, Failure, PassSpec
+from passsearch.core import MACHINE_FAULTS, Candidate, Failure, PassSpec, Pipeline
 from passsearch.errors import WorkerDied
 from passsearch.evaluate.facts import ACCIDENTS
 from passsearch.evaluate.pool import WorkerPool
@@ -96,6 +96,12 @@ class Compiler:
             "options": candidate.build.to_json(),
             "folder": str(folder),
         }
+
+    def reach_anew(self, pipeline: Pipeline) -> str | Failure:
+        """Return the state that a pipeline leads to in a new process, which applies nothing else."""
+        passes = self.passes_request(pipeline.passes)
+        answer = self._pool.ask_new("apply", {"verb": "reach", "source": self._source, "passes": passes})
+        return Failure.from_json(answer["failure"]) if "failure" in answer else str(answer["state"])
 
     def _worker_with(self, state: str) -> Worker:
         # A new process finds most states in the folder that workers share. Passes are applied again for the rest only.

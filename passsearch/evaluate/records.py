@@ -7,7 +7,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from passsearch.core import BuildOptions, Case, CheckInputs, InputRange, Json, ModuleSummary, TensorType, read_ranges
+from passsearch.core import (
+    BuildOptions,
+    Case,
+    CheckInputs,
+    InputRange,
+    Json,
+    ModuleSummary,
+    TensorType,
+    leading_batch,
+    read_ranges,
+)
 from passsearch.dialects.contract import KernelCalls, KernelCost
 from passsearch.evaluate.verify import Agreement, VerifyFact
 from passsearch.measure import Cf22Plan, Consumption, RoundPlan
@@ -79,9 +89,8 @@ class Network:
 
     @property
     def batch(self) -> int:
-        """First dimension of the first input; 1 where cases differ in it."""
-        firsts = [next(iter(case.inputs.values()), None) for case in self.cases] or [*self.inputs.values()][:1]
-        sizes = {int(kind.shape[0] or 1) if kind and kind.shape else 1 for kind in firsts}
+        """Samples of an inference (``leading_batch``); 1 where cases differ in it."""
+        sizes = {leading_batch(inputs) for inputs in ([case.inputs for case in self.cases] or [self.inputs])}
         return sizes.pop() if len(sizes) == 1 else 1
 
     def request(self) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from typing import Any
 from passsearch.catalog import Catalog, load
 from passsearch.core import DEADLINE_S, SOURCE, Candidate, PassSpec, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
+from passsearch.dialects.input_values import EDGES
 from passsearch.errors import UserError
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.plans import MeasurementPlans
@@ -38,8 +39,8 @@ MOST_COMPILERS = 8
 FACT_CACHE_VERSION = 4
 """Grows when cached facts change their meaning."""
 
-# Zeros, small and large inputs show what random ones do not: overflows, and divisions by a sum that is zero.
-OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, "zeros", "small", "large")
+# Edge inputs show what random ones do not: overflows, divisions by a sum that is zero, and what becomes of NaN.
+OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *EDGES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
 
 # `OUTPUT_CASES` has the seeds 1 to 3.
@@ -47,8 +48,8 @@ DEPLOYMENT_SEED = 4
 """Seed of the inputs whose outputs a deployment compares; searches use other seeds."""
 
 # Outputs that agree on the inputs of the search may agree there only.
-AUDIT_CASES: tuple[int | str, ...] = (101, 102, 103)
-"""Seeds of the inputs on which an audit compares outputs; searches and deployments use other seeds."""
+AUDIT_CASES: tuple[int | str, ...] = (101, 102, 103, *EDGES)
+"""Inputs on which an audit compares outputs: seeds that no search or deployment uses, and edge inputs."""
 
 RUN_SHARE, LEAST_SHARE_S = 0.25, 20.0
 """Part of a run's time limit that one pass or one build may take, and seconds that it may take in a short run.

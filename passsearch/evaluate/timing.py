@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from functools import partial
 from statistics import median
 from typing import Any, TypeAlias
 
+from passsearch.evaluate.build import Builder
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network, TimingRequest
 from passsearch.evaluate.session import Session
@@ -34,13 +34,16 @@ _log = logging.getLogger(__name__)
 class Timing:
     """Times artifacts on one device; a failure is an answer like any other."""
 
-    def __init__(self, session: Session, *, network: Network, pool: WorkerPool) -> None:
-        self._session, self._network, self._pool = session, network, pool
+    def __init__(self, session: Session, *, network: Network, pool: WorkerPool, builder: Builder | None = None) -> None:
+        """Time nothing yet; ``builder`` judges what artifacts compute once they were timed."""
+        self._session, self._network, self._pool, self._builder = session, network, pool, builder
 
     def in_one(self, folders: Sequence[str], plan: RoundPlan) -> Fact:
         """Return samples from a fork of the process that times candidates."""
         request = self._request("measure", folders, plan=plan)
-        return self._measure_undisturbed(lambda: self._pool.ask(self._pool.timer, "measure", request=request))
+        return self._measure_undisturbed(
+            lambda: self._judged(request, self._pool.ask(self._pool.timer, "measure", request=request))
+        )
 
     def in_several(self, request: TimingRequest) -> Fact:
         """Return samples from several new processes, by process. The order of loading changes from one to the next."""
@@ -80,7 +83,8 @@ class Timing:
         expected_s = 2 * len(folders) * plan.windows * (plan.window_s + plan.settle_s)
         # The lock first: otherwise the recording would have another search's kernels in it.
         with self._pool.device_turn, recording(meter) as trace:
-            answer = self._pool.ask_new("measure", self._request("consume", folders, plan=plan), extra_s=expected_s)
+            request = self._request("consume", folders, plan=plan)
+            answer = self._judged(request, self._pool.ask_new("measure", request, extra_s=expected_s))
         if "failure" in answer:
             return answer
         consumed = [artifact.to_json() for artifact in consumption(answer["windows"], trace)]
@@ -136,7 +140,8 @@ class Timing:
         for turn in range(plan.processes):
             # As in `_in_new_process`, the order of loading decides where an artifact lies.
             shift = turn % len(folders)
-            answer = self._pool.ask_new("measure", self._request(verb, _rotate([*folders], shift), plan=plan))
+            request = self._request(verb, _rotate([*folders], shift), plan=plan)
+            answer = self._judged(request, self._pool.ask_new("measure", request))
             if "failure" in answer:
                 return [answer]
             answers.append({**answer, of: _rotate(answer[of], -shift)})
@@ -150,12 +155,13 @@ class Timing:
         if isinstance(plan, Cf22Plan):
             # The paper's runs in a row are one span, so no part of them can be left out as disturbed.
             request = self._request("measure", _rotate(folders, shift), plan=plan)
-            answer = self._pool.ask_new("measure", request, extra_s=LONGEST_RUN_S * plan.runs * len(folders))
+            extra_s = LONGEST_RUN_S * plan.runs * len(folders)
+            answer = self._judged(request, self._pool.ask_new("measure", request, extra_s=extra_s))
         else:
             # Steps of 100, because the seeds of a confirmation's repetitions are neighbours.
             seeded = replace(plan, seed=plan.seed + 100 * turn)
             request = self._request("measure", _rotate(folders, shift), plan=seeded)
-            answer = self._measure_undisturbed(partial(self._pool.ask_new, "measure", request))
+            answer = self._measure_undisturbed(lambda: self._judged(request, self._pool.ask_new("measure", request)))
         if "failure" in answer:
             return answer
         # Everything that is listed by artifact goes back to the order of the request.
@@ -174,8 +180,19 @@ class Timing:
             answer = measure()
         return answer if "failure" in answer else drop_disturbed_rounds(answer, trace)
 
+    def _judged(self, request: Mapping[str, Any], answer: Fact) -> Fact:
+        """Return an answer, or the failure of an artifact that computes something else after it was timed."""
+        if "failure" in answer or self._builder is None:
+            return answer
+        for folder, after in zip(request["folders"], answer.get("after", ()), strict=False):
+            failure = self._builder.judge_after(folder, after)
+            if failure is not None:
+                return {"failure": failure.to_json()}
+        return {name: value for name, value in answer.items() if name != "after"}
+
     def _request(self, verb: str, folders: Sequence[str], *, plan: Plan) -> dict[str, Any]:
         where = {"device": self._session.device, **self._network.request()}
+        where |= self._builder.reference_request() if self._builder else {}
         return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **where}
 
 

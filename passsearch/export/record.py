@@ -44,6 +44,7 @@ class Deployment:
             before it was recorded.
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
         ranges: Ranges of the values of inputs by name, which the inputs are made in.
+        mean_tolerance: Largest deviation of an output's mean magnitude, as a share of it; ``None`` if it is unknown.
     """
 
     dialect: Dialect
@@ -64,6 +65,7 @@ class Deployment:
     calls: tuple[Mapping[str, Json], ...] = ()
     reference: Mapping[str, Json] = field(default_factory=dict)
     ranges: Mapping[str, Json] = field(default_factory=dict)
+    mean_tolerance: float | None = None
 
 
 def read_pipeline(path: Path) -> Deployment:
@@ -105,6 +107,7 @@ def read_pipeline(path: Path) -> Deployment:
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
         calls=tuple(fields.items("calls")) if "calls" in fields.values else (),
         reference=fields.typed("reference", dict) if "reference" in fields.values else {},
+        mean_tolerance=fields.number("mean_tolerance") if fields.values.get("mean_tolerance") is not None else None,
         ranges=fields.typed("ranges", dict) if "ranges" in fields.values else {},
     )
 

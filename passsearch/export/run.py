@@ -77,6 +77,7 @@ def export_run(
             model=model,
             inputs=deployment["inputs"],
             ranges=deployment.get("ranges", {}),
+            mean_tolerance=deployment.get("mean_tolerance"),
             calls=tuple(Case.from_json(call).to_json() for call in deployment.get("calls", ())),
             ir_hashes=tuple(deployment["states"]),
             output_digests=tuple(deployment["expected"]),

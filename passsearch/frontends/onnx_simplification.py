@@ -2,6 +2,7 @@
 
 Exporters write shapes as computations (Shape, Gather, Concat, Reshape), whose results are constants once the sizes of
 the inputs are known. TVM's importers refuse many of them or import them as shapes that are known at run time only.
+Functions of the file itself, of which TVM's importers know none, are written out where they are called.
 onnxscript's optimizer evaluates them by ONNX's own reference implementation. It fuses nothing, so a baseline gains
 nothing from it. Operators of other domains are not evaluated, so no code of a file runs.
 """
@@ -38,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
-    """Return a network whose constant parts are evaluated; the same record if it has none.
+    """Return a network whose constant parts are evaluated and whose functions are written out, where it has some.
 
     The record stands for the same network: only its path changes.
 
@@ -52,7 +53,7 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     import onnx
 
     model = onnx.load(str(file.path), load_external_data=False)
-    if not _has_constant_part(model.graph) or _weight_bytes(model.graph) >= LARGEST_BYTES:
+    if not (model.functions or _has_constant_part(model.graph)) or _weight_bytes(model.graph) >= LARGEST_BYTES:
         return file
     identity = [file.sha256, sorted((name, str(kind)) for name, kind in file.inputs.items()), simplifier_version()]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
@@ -106,12 +107,13 @@ def _product(sizes: Any) -> int:
 
 def _write_simplified(file: ModelFile, path: Path) -> None:
     import onnx_ir
-    from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveUnusedNodesPass
+    from onnx_ir.passes.common import InlinePass, LiftConstantsToInitializersPass, RemoveUnusedNodesPass
     from onnxscript import optimizer
 
     _log.info("Evaluating the constant parts of `%s`.", file.source)
     model = onnx_ir.load(file.path)
     onnx_ir.external_data.load_to_model(model)
+    InlinePass()(model)
     for value in model.graph.inputs:
         if kind := file.inputs.get(value.name or ""):
             value.shape = onnx_ir.Shape(kind.shape)

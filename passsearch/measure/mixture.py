@@ -56,6 +56,15 @@ class Mixture(Executable):
         self.run_s = WeightedSeconds(parts, self._weights)
         return outputs
 
+    def held_inputs(self) -> Mapping[str, Array]:
+        """Return the inputs of all cases as they are in memory."""
+        pairs = zip(self._cases, self._executables, strict=True)
+        return {
+            case.full_name(name): array
+            for case, executable in pairs
+            for name, array in executable.held_inputs().items()
+        }
+
     def run_repeatedly(self, number: int) -> None:
         """Run every case so many times."""
         for executable in self._executables:

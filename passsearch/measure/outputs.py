@@ -1,35 +1,45 @@
 """Compares outputs with the reference before anything is timed, and summarizes them for a deployment. numpy only."""
 
 import hashlib
-import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from passsearch.core import CheckInputs
-from passsearch.dialects.case_inputs import case_inputs
+from passsearch.dialects.case_inputs import case_inputs, is_sample
+from passsearch.dialects.comparison import (
+    TINY,
+    Special,
+    common_factor,
+    compare_special,
+    mean_deviation,
+    relative_deviation,
+    slice_axes,
+    slice_deviation,
+    slice_magnitudes,
+    usual_scale,
+)
 from passsearch.dialects.contract import Array, Executable
-from passsearch.dialects.input_values import EDGES
+from passsearch.dialects.input_values import EDGES, NOT_FINITE, OVERFLOWING
+from passsearch.dialects.reference import CHANGE, MEAN, changes_of_slices, make_reference
 from passsearch.measure.mixture import Mixture
 
 DIGEST_VALUES = 64
 """Number of values that a digest keeps of each output."""
 
+DIGEST_SLICES = 256
+"""Most slices along an axis whose magnitudes a digest keeps."""
+
 MIN_CLASSES = 10
 """Number of columns from which on a table counts as class scores."""
 
-TINY = 1e-30
-"""Smallest scale of a relative deviation; keeps outputs that are all zero from a division by zero."""
-
-MOVEMENTS = 4
-"""Number of times that the floats of an edge case are moved by one rounding, each time in other directions."""
-
-CHANGE = "change_"
-"""Beginning of the name under which the reference's file keeps the change of an edge case."""
+SPECIAL = (*NOT_FINITE, *OVERFLOWING)
+"""Cases whose outputs may have values that are not finite, which are counted."""
 
 
 def verify(
@@ -47,101 +57,172 @@ def verify(
     Args:
         executable: The artifact.
         inputs: The network's inputs.
-        cases: Seeds of random inputs and names of edge inputs; see ``case_inputs``.
-        outputs: File that gets the outputs if there is no reference, as arrays ``<case>_<index>`` of one ``.npz``.
+        cases: Seeds of random inputs, samples and names of edge inputs; see ``case_inputs``.
+        outputs: File that gets the outputs if there is no reference; see ``passsearch.dialects.reference``.
         reference: File with the reference's outputs, on whose cases they are compared. ``None`` makes these outputs
             the reference.
         longest_s: Longest run in seconds; if all took longer so far, the remaining cases are left out.
         total_s: Seconds after which the remaining cases are left out, and for a reference the remaining movements of
-            edge cases.
+            inputs.
 
     Returns:
         ``run_s`` (seconds of the fastest run), ``cases`` (number of cases that ran), ``is_cut`` (whether cases that the
-        reference has were left out for ``longest_s``), ``deviation`` (the largest, see ``relative_deviation``), its
-        ``case``, ``deviations`` (by case), ``changes`` (by edge case, see ``_changes``), ``mismatch`` (a difference in
-        number, shape or type, or why these outputs can be no reference; empty without one) and ``leads`` (see
-        ``_leads``; ``None`` after a mismatch).
+        reference has were left out for ``longest_s``), the comparison (see ``compare``) and ``leads`` (see ``_leads``;
+        ``None`` after a mismatch).
     """
     if reference is None:
-        results, seconds = _run_cases(executable, inputs, cases=cases, longest_s=math.inf, total_s=total_s)
-        run = cases[: len(seconds)]
-        lost = next((key for key in results if key.partition("_")[0].isdigit() and _is_lost(results[key])), "")
-        if lost:
-            case, _, index = lost.partition("_")
-            reason = f"output {index} has no finite value on inputs of seed {case}, so no other output can be compared"
-            common = {"run_s": min(seconds), "cases": len(run), "is_cut": False, "case": int(case), "mismatch": reason}
-            return {**common, "deviation": math.inf, "leads": None, "deviations": {}, "changes": {}}
-        edges = [case for case in run if case in EDGES]
-        changes = _changes(executable, inputs, expected=results, cases=edges, total_s=total_s)
-        change_arrays = {f"{CHANGE}{case}": np.asarray(change) for case, change in changes.items()}
-        _save(outputs, results | change_arrays)
-        leads = _leads(results, results, cases=run)
-        common = {"run_s": min(seconds), "cases": len(run), "is_cut": False, "case": "", "mismatch": ""}
-        deviations = {str(case): 0.0 for case in run}
-        return {**common, "deviation": 0.0, "leads": leads, "deviations": deviations, "changes": changes}
+        return _begin_reference(executable, inputs, cases=cases, outputs=outputs, total_s=total_s)
     with np.load(reference) as file:
         compared = [case for case in cases if f"{case}_0" in file.files]
-        results, seconds = _run_cases(executable, inputs, cases=compared, longest_s=longest_s, total_s=total_s)
-        changes = {case: float(file[f"{CHANGE}{case}"]) for case in EDGES if f"{CHANGE}{case}" in file.files}
+        results, seconds, changed = _run_cases(executable, inputs, cases=compared, longest_s=longest_s, total_s=total_s)
         run = compared[: len(seconds)]
         is_cut = len(run) < len(compared) and min(seconds) > longest_s
-        common = {"run_s": min(seconds), "cases": len(run), "is_cut": is_cut, "case": "", "mismatch": ""}
-        common |= {"deviations": {}, "changes": changes}
-        if {key for key in file.files if key.rpartition("_")[0] in map(str, run)} != set(results):
-            return {**common, "deviation": math.inf, "leads": None, "mismatch": "the number of outputs differs"}
-        expected = {key: file[key] for key in results}
-    mismatch = next(filter(None, (_mismatch(results[key], expected[key]) for key in results)), "")
-    deviations = {key: relative_deviation(results[key], expected[key]) for key in results}
-    by_case: dict[str, float] = {}
-    for key, deviation in deviations.items():
-        case, _, _ = key.rpartition("_")
-        by_case[case] = max(deviation, by_case.get(case, 0.0))
-    worst = max(by_case, key=lambda case: by_case[case])
-    leads = None if mismatch else _leads(results, expected, cases=run)
-    largest = {"deviation": by_case[worst], "case": worst, "deviations": by_case}
-    return {**common, **largest, "mismatch": mismatch, "leads": leads}
+        common = {"run_s": min(seconds), "cases": len(run), "is_cut": is_cut}
+        comparison = compare(results, file, cases=run)
+        if changed and not comparison["mismatch"]:
+            comparison |= {"mismatch": changed, "deviation": math.inf}
+        leads = None if comparison["mismatch"] else _leads(results, {key: file[key] for key in results}, cases=run)
+    return {**common, **comparison, "leads": leads}
 
 
-def _changes(
-    executable: Executable,
-    inputs: CheckInputs,
-    *,
-    expected: Mapping[str, Array],
-    cases: Sequence[str],
-    total_s: float,
-) -> dict[str, float]:
-    """Return how much the outputs on edge inputs change when these inputs move by one rounding.
+def compare(results: Mapping[str, Array], file: Mapping[str, Array], *, cases: Sequence[int | str]) -> dict[str, Any]:
+    """Compare outputs with those in the file of a reference.
+
+    Args:
+        results: Outputs by case and index, ``<case>_<index>``.
+        file: The file.
+        cases: Their cases.
 
     Returns:
-        The largest deviation over ``MOVEMENTS`` runs, by case; without cases for which there was no time, and without
-        those that no rounding moves.
+        ``deviation`` (the largest, see ``relative_deviation``), its ``case``, ``deviations`` (by case), ``changes`` (by
+        edge case, of the reference), ``mismatch`` (a difference in number, shape or type; empty without one), ``mean``
+        and ``factor`` (the largest of an output on random inputs, see ``mean_deviation`` and ``common_factor``),
+        ``mean_change`` (that of the reference when inputs move by one rounding; ``None`` if it is unknown), ``slice``
+        and ``slice_of`` (the largest deviation of a slice by its own scale, and that slice in words), ``special`` (by
+        case, what became of values that are not finite; only where something did).
     """
-    largest: dict[str, float] = {}
-    start = time.perf_counter()
-    for case, seed in itertools.product(cases, range(MOVEMENTS)):
-        arrays = case_inputs(inputs, case)
-        neighbours = neighbouring_inputs(arrays, seed=seed)
-        if time.perf_counter() - start > total_s or all(neighbours[name] is arrays[name] for name in arrays):
-            continue
-        outputs = executable.run(neighbours)
-        deviations = [relative_deviation(array, expected[f"{case}_{index}"]) for index, array in enumerate(outputs)]
-        largest[case] = max(largest.get(case, 0.0), *deviations)
-    # An infinite change, as that of an index, would admit everything.
-    return {case: change for case, change in largest.items() if math.isfinite(change)}
-
-
-def neighbouring_inputs(inputs: Mapping[str, Array], *, seed: int) -> dict[str, Array]:
-    """Return the inputs with every float other than 0 replaced by a neighbouring number, above or below."""
-    rng = np.random.default_rng(seed)
+    changes = {case: float(file[f"{CHANGE}{case}"]) for case in EDGES if f"{CHANGE}{case}" in file}
+    names = {key for key in file if key.rpartition("_")[0] in map(str, cases)}
+    if names != set(results):
+        return {**_NOTHING, "changes": changes, "deviation": math.inf, "mismatch": "the number of outputs differs"}
+    expected = {key: file[key] for key in results}
+    mismatch = next(filter(None, (_mismatch(results[key], expected[key]) for key in results)), "")
+    usual = {key: array for key, array in expected.items() if _is_usual(key)}
+    by_case: dict[str, float] = {}
+    special: dict[str, Special] = {}
+    for key in results:
+        case = key.rpartition("_")[0]
+        is_edge = case in EDGES
+        # On edge inputs all scores may be equal, and then rounding chooses among them.
+        exact = is_edge and expected[key].dtype.kind != "f"
+        scale = usual_scale(usual, int(key.rpartition("_")[2])) if is_edge else 0.0
+        deviation = 0.0 if exact else relative_deviation(results[key], expected[key], least_scale=scale)
+        if case in SPECIAL and not mismatch:
+            found = compare_special(results[key], expected[key])
+            # Where inputs are not finite, only that is compared: Winograd's sums are shared among neighbours, and where
+            # a network turns NaN into a number, these differ.
+            deviation = 0.0 if case in NOT_FINITE else found.deviation
+            before = special.get(case, Special(0, 0, 0.0))
+            special[case] = Special(found.lost + before.lost, found.spread + before.spread, 0.0)
+        by_case[case] = max(deviation, by_case.get(case, 0.0))
+    worst = max(by_case, key=lambda case: by_case[case])
     return {
-        name: _neighbours(array, rng) if array.dtype.kind == "f" and array.any() else array
-        for name, array in inputs.items()
+        "deviation": by_case[worst],
+        "case": worst,
+        "deviations": by_case,
+        "changes": changes,
+        "mismatch": mismatch,
+        **({} if mismatch else _finer(results, expected, file, [*usual])),
+        "special": {case: asdict(each) for case, each in special.items() if each.lost or each.spread},
     }
 
 
-def _neighbours(array: Array, rng: np.random.Generator) -> Array:
-    limits = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)
-    return np.where(array == 0, array, np.nextafter(array, limits))
+_NOTHING: Mapping[str, Any] = {
+    "deviation": 0.0,
+    "case": "",
+    "deviations": {},
+    "changes": {},
+    "mismatch": "",
+    "special": {},
+    "mean": 0.0,
+    "factor": 0.0,
+    "mean_change": None,
+    "slice": 0.0,
+    "slice_of": "",
+}
+"""A comparison that has found nothing."""
+
+
+def _finer(
+    results: Mapping[str, Array], expected: Mapping[str, Array], file: Mapping[str, Array], keys: Sequence[str]
+) -> dict[str, Any]:
+    """Compare by the mean, by the common factor of all values, and every slice by its own scale."""
+    means = [mean_deviation(results[key], expected[key]) for key in keys]
+    factors = [common_factor(results[key], expected[key]) for key in keys]
+    mean_changes = [float(file[key]) for key in file if key.startswith(MEAN)]
+    slices = []
+    for key in keys:
+        index = int(key.rpartition("_")[2])
+        share, where = slice_deviation(results[key], expected[key], changes_of_slices(file, index))
+        slices.append((share, f"{where} of output {index}" if where else ""))
+    share, where = max(slices, default=(0.0, ""))
+    return {
+        "mean": max(means, default=0.0),
+        "factor": max(factors, default=0.0),
+        "mean_change": max(mean_changes, default=None),
+        "slice": share,
+        "slice_of": where,
+    }
+
+
+def changed_input(executable: Executable, inputs: Mapping[str, Array]) -> str:
+    """Return in words which input the network has changed; empty if none, or if its runtime does not tell."""
+    for name, held in executable.held_inputs().items():
+        if not np.array_equal(held, inputs[name], equal_nan=held.dtype.kind == "f"):
+            return f"the network changes its input `{name}`"
+    return ""
+
+
+def _begin_reference(
+    executable: Executable, inputs: CheckInputs, *, cases: Sequence[int | str], outputs: Path, total_s: float
+) -> dict[str, Any]:
+    """Make the outputs of an artifact the reference."""
+    seconds: list[float] = []
+    changed: list[str] = []
+
+    def run(arrays: Mapping[str, Array]) -> Sequence[Array]:
+        start = time.perf_counter()
+        found = executable.run(arrays)
+        seconds.append(_run_s(executable, time.perf_counter() - start))
+        changed.append(changed_input(executable, arrays))
+        return found
+
+    made = make_reference(run, inputs, cases=cases, total_s=total_s)
+    done = cases[: len(made.run_s)]
+    common = {**_NOTHING, "run_s": min(seconds), "cases": len(done), "is_cut": False, "leads": None}
+    lost = next((key for key in made.outputs if _is_usual(key) and _is_lost(made.outputs[key])), "")
+    if lost:
+        case, _, index = lost.rpartition("_")
+        place = f"on {case}" if is_sample(case) else f"on inputs of seed {case}"
+        reason = f"output {index} has no finite value {place}, so no other output can be compared"
+        return {**common, "case": case if is_sample(case) else int(case), "mismatch": reason, "deviation": math.inf}
+    if mismatch := next(filter(None, changed), ""):
+        return {**common, "mismatch": mismatch, "deviation": math.inf}
+    made.save(outputs)
+    changes = {case: float(made.changes[f"{CHANGE}{case}"]) for case in EDGES if f"{CHANGE}{case}" in made.changes}
+    run_cases = [case for case in done if f"{case}_0" in made.outputs]
+    deviations = {str(case): 0.0 for case in run_cases}
+    leads = _leads(made.outputs, made.outputs, cases=run_cases)
+    return {**common, "leads": leads, "deviations": deviations, "changes": changes}
+
+
+def _is_usual(key: str) -> bool:
+    return key.rpartition("_")[0] not in EDGES
+
+
+def _run_s(executable: Executable, seconds: float) -> float:
+    # By weights where there are several cases, as the latencies that a limit comes from.
+    return float(executable.run_s) if isinstance(executable, Mixture) else seconds
 
 
 def _run_cases(
@@ -151,21 +232,22 @@ def _run_cases(
     cases: Sequence[int | str],
     longest_s: float,
     total_s: float,
-) -> tuple[dict[str, Array], Sequence[float]]:
-    """Return the outputs by case and index, and the seconds of each case that ran."""
+) -> tuple[dict[str, Array], Sequence[float], str]:
+    """Return the outputs by case and index, the seconds of each case that ran, and which input was changed."""
     results: dict[str, Array] = {}
     seconds: list[float] = []
+    changed = ""
     for case in cases:
         arrays = case_inputs(inputs, case)
         start = time.perf_counter()
         outputs = executable.run(arrays)
-        # By weights where there are several cases, as the latencies that a limit comes from.
-        seconds.append(executable.run_s if isinstance(executable, Mixture) else time.perf_counter() - start)
+        seconds.append(_run_s(executable, time.perf_counter() - start))
         results |= {f"{case}_{index}": array for index, array in enumerate(outputs)}
+        changed = changed or changed_input(executable, arrays)
         # Not the last one: other work may stall a quick run.
         if min(seconds) > longest_s or sum(seconds) > total_s:
             break
-    return results, seconds
+    return results, seconds, changed
 
 
 def _is_lost(output: Array) -> bool:
@@ -173,42 +255,10 @@ def _is_lost(output: Array) -> bool:
     return output.dtype.kind == "f" and output.size > 0 and not np.isfinite(output).any()
 
 
-def _save(path: Path, results: Mapping[str, Array]) -> None:
-    # Renamed at the end: a process that is killed while it writes must not leave half a reference.
-    unfinished = path.with_name("partial-" + path.name)
-    np.savez(unfinished, **results)  # type: ignore[arg-type]
-    unfinished.replace(path)
-
-
 def _mismatch(actual: Array, expected: Array) -> str:
     if (actual.shape, actual.dtype) == (expected.shape, expected.dtype):
         return ""
     return f"an output is {actual.dtype}{list(actual.shape)}, the reference's is {expected.dtype}{list(expected.shape)}"
-
-
-def relative_deviation(actual: Array, expected: Array) -> float:
-    """Return the largest deviation, divided by the largest expected magnitude.
-
-    The result is infinite if the shapes or types differ, if a value is finite in one array only, or if integers or
-    booleans are not equal.
-    """
-    if actual.shape != expected.shape or actual.dtype != expected.dtype:
-        return float("inf")
-    if not np.issubdtype(expected.dtype, np.floating):
-        return 0.0 if np.array_equal(actual, expected) else float("inf")
-    finite = np.isfinite(expected)
-    if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True) or not np.isfinite(actual[finite]).all():
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    scale = max(float(np.abs(expected[finite]).max()), TINY)
-    # In float64, so that the difference of two float16 values does not overflow.
-    return float(np.abs(actual[finite].astype("float64") - expected[finite]).max()) / scale
-
-
-def largest_deviation(actual: Sequence[Array], expected: Sequence[Array]) -> float:
-    """Return the largest deviation of any output."""
-    return max((relative_deviation(*pair) for pair in zip(actual, expected, strict=True)), default=0.0)
 
 
 def _leads(
@@ -242,17 +292,30 @@ def _row_leads(actual: Array, expected: Array) -> list[float]:
 
 
 def digest(outputs: Sequence[Array]) -> list[dict[str, Any]]:
-    """Summarize outputs: shape, dtype, largest finite magnitude, SHA-256 and evenly spaced values of each."""
+    """Summarize outputs: shape, dtype, magnitudes (largest, mean, by slice), SHA-256, evenly spaced values of each."""
     return [
         {
             "shape": list(output.shape),
             "dtype": str(output.dtype),
             "max_abs": float(np.abs(output[np.isfinite(output)].astype("float64")).max(initial=0.0)),
+            "mean_abs": _mean_magnitude(output),
+            "slices": _digest_slices(output),
             "sha256": hashlib.sha256(output.tobytes()).hexdigest(),
             "values": _spaced_values(output),
         }
         for output in outputs
     ]
+
+
+def _mean_magnitude(output: Array) -> float:
+    finite = output[np.isfinite(output)]
+    return float(np.abs(finite.astype("float64")).mean()) if finite.size else 0.0
+
+
+def _digest_slices(output: Array) -> dict[str, list[float]]:
+    """Return the largest magnitude of every slice by axis, of axes with a moderate number of slices."""
+    axes = [axis for axis in slice_axes(output) if output.shape[axis] <= DIGEST_SLICES]
+    return {str(axis): [float(value) for value in slice_magnitudes(output, axis)] for axis in axes}
 
 
 def _spaced_values(output: Array) -> list[float | int | str]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from passsearch.dialects.contract import Array, Executable
+from passsearch.measure.after import AfterCheck
 from passsearch.measure.mixture import WeightedSeconds
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.stack import DEPTHS, call_at_depth
@@ -97,7 +98,12 @@ def plan_from_json(data: Mapping[str, Any]) -> RoundPlan | Cf22Plan:
 
 
 def measure(
-    executables: Sequence[Executable], *, inputs: Mapping[str, Array], plan: RoundPlan | Cf22Plan, cores: list[int]
+    executables: Sequence[Executable],
+    *,
+    inputs: Mapping[str, Array],
+    plan: RoundPlan | Cf22Plan,
+    cores: list[int],
+    check: AfterCheck | None = None,
 ) -> dict[str, Any]:
     """Time artifacts by a plan; the first is the baseline.
 
@@ -106,10 +112,12 @@ def measure(
         inputs: Inputs of every run.
         plan: The plan.
         cores: Cores that the process is pinned to, one for each kernel thread; see ``processor.pin_process``.
+        check: Compares an artifact with the reference after its last round.
 
     Returns:
         ``samples`` (seconds per inference, one list per artifact), ``spans`` (begin and end of every round on the
-        monotonic clock), ``conditions`` and, for networks with several cases, ``parts`` (the samples' seconds by case).
+        monotonic clock), ``conditions``, for networks with several cases ``parts`` (the samples' seconds by case), and
+        with ``check`` what it returns for each artifact, ``after``.
     """
     counters = partial(CpuTimes.read, cores)
     if isinstance(plan, Cf22Plan):
@@ -124,6 +132,7 @@ def measure(
     parts = [[list(each.parts) for each in row if isinstance(each, WeightedSeconds)] for row in samples]
     return {
         **({"parts": parts} if any(parts) else {}),
+        **({"after": [check(executable) for executable in executables]} if check else {}),
         "samples": samples,
         "spans": [round_.span for round_ in rounds],
         "conditions": {

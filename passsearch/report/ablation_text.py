@@ -3,7 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from passsearch.report.formatting import MISSING, format_count, format_number, format_percent, format_ratio, lookup
+from passsearch.report.formatting import (
+    MISSING,
+    format_count,
+    format_floor,
+    format_number,
+    format_percent,
+    format_ratio,
+    lookup,
+)
 from passsearch.report.table import paragraph, table, text_width
 
 USEFUL = ("gain", "needed")
@@ -87,7 +95,7 @@ def ablation_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "shortest form", shorter
     if kernels := _kernel_sums(document):
         yield "kernels", kernels
-    floor = format_percent(measured.get("noise_floor"))
+    floor = format_floor(measured.get("noise_floor"))
     compiled = "the winner and of the pipelines as fast as it" if document.get("until_decided") else "each"
     compiles = f"{measured['compiles']} compiles of {compiled}"
     yield "measured", f"{measured['processes']} processes, {compiles}; noise floor {floor}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from passsearch.report.charts import chart_svg, ratio_chart
 from passsearch.report.elements import definitions, details, fragment, headline, html_table, paragraphs
-from passsearch.report.formatting import MISSING, format_count, format_percent, format_ratio
+from passsearch.report.formatting import MISSING, format_count, format_floor, format_percent, format_ratio
 from passsearch.report.rows import baseline_name, column_titles, comparison_rows, label
 from passsearch.report.table import paragraph_lines, table, text_width
 from passsearch.report.text import contradiction_text, failure_text, setup_lines
@@ -81,7 +81,7 @@ def _protocol(document: Mapping[str, Any]) -> str:
 def _noise_floor(document: Mapping[str, Any]) -> str:
     """Return the noise floor, or the reason why there is none."""
     if document.get("noise_floor") is not None:
-        return format_percent(document["noise_floor"])
+        return format_floor(document["noise_floor"])
     if document.get("protocol") == "cf22":
         return "none, and no verdicts: runs in a row share every drift of the machine, so a ratio has no interval"
     if document.get("processes") == 1:

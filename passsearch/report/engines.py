@@ -19,6 +19,9 @@ from passsearch.report.formatting import (
 from passsearch.report.table import paragraph_lines, table, text_width
 from passsearch.report.text import device_text
 
+NAMES = ("engine",)
+"""Titles of the columns with names, which are copied from the terminal."""
+
 NUMBER_TITLES = ("latency ms", "items/s", "throughput", "compile s", "load s", "MB", "deviation", "threads")
 
 
@@ -36,12 +39,12 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         parts.append(f"batch {batch}\n{_batch_table(rows, width)}")
         titles, cells = further_table(document, rows)
         if cells:
-            parts.append(table(titles, cells, width=width, right=titles[1:]))
+            parts.append(table(titles, cells, width=width, right=titles[1:], whole=NAMES))
         if kernels := kernel_cells(rows):
-            parts.append(table(KERNEL_TITLES, kernels, width=width, right=KERNEL_TITLES[1:3]))
+            parts.append(table(KERNEL_TITLES, kernels, width=width, right=KERNEL_TITLES[1:3], whole=NAMES))
         parts.append(paragraph_lines(remark_rows(rows), width=width))
     titles, frictions = friction_table(document)
-    parts.append(table(titles, frictions, width=width, right=titles[1:]) if frictions else "")
+    parts.append(table(titles, frictions, width=width, right=titles[1:], whole=NAMES) if frictions else "")
     parts.append(paragraph_lines(tail_rows(document), width=width))
     return "\n\n".join(part for part in parts if part)
 
@@ -63,7 +66,7 @@ def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _batch_table(rows: Sequence[Mapping[str, Any]], width: int) -> str:
     cells = [engine_cells(row) for row in rows if "failure" not in row]
     return (
-        table(("engine", *NUMBER_TITLES), cells, width=width, right=NUMBER_TITLES)
+        table(("engine", *NUMBER_TITLES), cells, width=width, right=NUMBER_TITLES, whole=NAMES)
         if cells
         else "no engine has a result"
     )

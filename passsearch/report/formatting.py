@@ -8,6 +8,9 @@ from passsearch.core import printable
 
 MISSING = "–"
 
+MOST_FLOOR = 1.0
+"""Largest noise floor that is printed; results of earlier versions have floors of 1e10 %."""
+
 WIDEST = 1000
 """Largest quotient of the ends of an interval that is printed; a few very different compiles give wider ones."""
 
@@ -91,6 +94,11 @@ def format_megabytes(size_bytes: float | None) -> str:
 def format_percent(share: float | None) -> str:
     """Return a share (0 to 1) as a percentage."""
     return MISSING if share is None else f"{round(share * 100, 1):g} %"
+
+
+def format_floor(share: float | None) -> str:
+    """Return a noise floor; one that too few processes give is no estimate, and is not printed."""
+    return "not estimated" if share is None or share > MOST_FLOOR else format_percent(share)
 
 
 def format_time(text: str) -> str:

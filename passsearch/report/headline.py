@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.core import SPEED_OBJECTIVES
+from passsearch.core import SPEED_OBJECTIVES, UNDECIDED, verdict_outcome
 from passsearch.report.formatting import format_ratio, lookup
 from passsearch.report.sequence import sequence_sentence
-from passsearch.report.verdict import baseline_phrase, compile_time_claim
+from passsearch.report.verdict import baseline_phrase, compile_time_claim, undecided_text
 
 SAME_SPEED = 0.98
 """Share of the baseline's throughput that a winner must certainly keep to be called as fast."""
@@ -18,14 +18,14 @@ def headline_text(document: Mapping[str, Any]) -> str:
     if document.get("interrupted"):
         return f"{network}: the search was interrupted, so no gain is confirmed."
     if not verdict.get("confirmed"):
-        return f"{network}: no gain is confirmed."
+        return f"{network}: no gain is confirmed{_recommended(document)}."
     compile_time = lookup(document, "ratios", "compile_time")
     objective, baseline = str(verdict.get("objective") or "throughput"), baseline_phrase(document)
     if verdict.get("improved") and objective != "compile_time":
         is_decided = _is_certainly_above(compile_time, 1.0) or _is_certainly_below(compile_time, 1.0)
         aside = f", and {compile_time_claim(compile_time, baseline)}" if is_decided else ""
         return f"{network} {_gain(objective, verdict)} than {baseline}{aside}.{sequence_sentence(document)}"
-    speed = _kept_speed(document, verdict)
+    speed = "" if verdict.get("disagreement") else _kept_speed(document, verdict)
     # Where compile time is the objective, the verdict judges it, by the noise floor and by the speed that may be lost.
     is_quicker = objective != "compile_time" and _is_certainly_above(compile_time, 1.0)
     if verdict.get("improved") or (speed and is_quicker):
@@ -33,7 +33,25 @@ def headline_text(document: Mapping[str, Any]) -> str:
         # What a sequence gains in throughput says nothing here, unless it is this very binary.
         rival = sequence_sentence(document) if lookup(document, "sequence", "is_best") else ""
         return f"{network} compiles {format_ratio(compile_time)} times faster than {baseline}{end}.{rival}"
-    return f"{network}: no gain over {baseline} is shown."
+    rejected = f"; {baseline} is the best" if document.get("rejected") and _is_baseline(document) else ""
+    if verdict_outcome(verdict) == UNDECIDED:
+        return f"{network} is {undecided_text(document, objective.replace('_', ' '))}{rejected}."
+    return f"{network}: no gain over {baseline} is shown{rejected}."
+
+
+def _is_baseline(document: Mapping[str, Any]) -> bool:
+    return bool(lookup(document, "best", "source", "kind") == "baseline")
+
+
+def _recommended(document: Mapping[str, Any]) -> str:
+    """Return the sequence that is recommended without a confirmation, and what the search has read of it."""
+    source, gain = lookup(document, "best", "source") or {}, lookup(document, "best", "ratio")
+    if source.get("kind") != "sequence" or not gain or gain["ratio"] <= 1:
+        return ""
+    read = (
+        f"the search read {format_ratio({'ratio': gain['ratio']})} times the throughput of {baseline_phrase(document)}"
+    )
+    return f"; {source['name']} of the catalog is recommended, of which {read}"
 
 
 def _gain(objective: str, verdict: Mapping[str, Any]) -> str:
@@ -49,7 +67,9 @@ def _kept_speed(document: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
     throughput = lookup(document, "ratios", "throughput")
     if verdict.get("same_binary"):
         return "at the same speed (one binary)"
-    return f"at {format_ratio(throughput)} of its speed" if _is_certainly_above(throughput, SAME_SPEED) else ""
+    is_denied = _is_certainly_below(lookup(document, "ratios", "throughput_of_medians"), SAME_SPEED)
+    is_kept = _is_certainly_above(throughput, SAME_SPEED) and not is_denied
+    return f"at {format_ratio(throughput)} of its speed" if is_kept else ""
 
 
 def _is_certainly_below(ratio: Mapping[str, Any] | None, limit: float) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from passsearch.core import IMPROVED, verdict_outcome
 from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
 
@@ -83,7 +84,9 @@ def run_outcome(run: Mapping[str, Any]) -> str:
         return "interrupted"
     if not verdict.get("confirmed"):
         return "not confirmed"
-    return f"{cell_text(verdict.get('objective'))} {format_ratio(verdict)}" if verdict.get("improved") else "no gain"
+    outcome = verdict_outcome(verdict)
+    is_gain = outcome == IMPROVED
+    return f"{cell_text(verdict.get('objective'))} {format_ratio(verdict)}" if is_gain else outcome
 
 
 def analysis_text(document: Mapping[str, Any]) -> str:
@@ -143,7 +146,17 @@ def catalog_check_text(document: Mapping[str, Any]) -> str:
     valid = sum(not entry["problems"] and not entry["skipped"] for entry in entries)
     toolchain = f"toolchain {document.get('toolchain')}, TVM {document.get('tvm_version')}"
     total = f"{valid} of {len(entries)} entries are valid for {toolchain}."
-    return "\n\n".join([table(("pass", "outcome"), rows, width=text_width()), total])
+    parts = [table(("pass", "outcome"), rows, width=text_width()), total]
+    if sequences := document.get("sequences"):
+        cells = [(row["name"], row["network"], _sequence_outcome(row)) for row in sequences]
+        equal = sum(not row["problem"] for row in sequences)
+        parts += [table(("sequence", "network", "outcome"), cells, width=text_width())]
+        parts += [f"{equal} of {len(sequences)} sequences reach the same IR in a process of their own."]
+    return "\n\n".join(parts)
+
+
+def _sequence_outcome(row: Mapping[str, Any]) -> str:
+    return str(row["problem"]) or (f"refused: {row['refusal']}" if row["refusal"] else "ok")
 
 
 def _check_outcome(entry: Mapping[str, Any]) -> str:

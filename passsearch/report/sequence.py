@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from passsearch.report.formatting import format_percent, format_ratio, lookup
+from passsearch.report.formatting import format_floor, format_ratio, lookup
 
 
 def sequence_text(document: Mapping[str, Any]) -> str:
@@ -21,7 +21,7 @@ def sequence_text(document: Mapping[str, Any]) -> str:
         return gain
     # An interval above 1 is no gain where the noise floor is higher.
     noise = lookup(document, "verdict", "noise_floor")
-    return f"none is shown: {gain}" + ("" if noise is None else f" (noise floor {format_percent(noise)})")
+    return f"none is shown: {gain}" + ("" if noise is None else f" (noise floor {format_floor(noise)})")
 
 
 def sequence_sentence(document: Mapping[str, Any]) -> str:

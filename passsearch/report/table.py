@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 72, 132, 120
 
@@ -15,7 +15,14 @@ def text_width() -> int:
     return min(max(columns, MIN_WIDTH), MAX_WIDTH)
 
 
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, right: Sequence[str] = ()) -> str:
+def table(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> str:
     """Return a table without a frame; cells wrap if the table would be wider than ``width``.
 
     Args:
@@ -23,6 +30,8 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, r
         rows: Rows of cells, one cell per column.
         width: Largest number of characters in a line.
         right: Titles of the columns that are aligned to the right.
+        whole: Titles of the columns whose cells stay in one line as long as others can wrap, such as names that are
+            copied.
     """
     # Imported here: `passsearch --help` must not pay for rich, which takes longer to import than all of the CLI.
     from rich import box
@@ -32,7 +41,8 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, r
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for title in titles:
-        grid.add_column(Text(title), justify="right" if title in right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if title in right else "left"
+        grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=title in whole)
     for row in rows:
         # Wrapped in Text, because rich would read `[…]` in a plain string (an interval, a shape) as markup.
         grid.add_row(*map(Text, row))

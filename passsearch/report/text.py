@@ -30,7 +30,7 @@ from passsearch.report.rows import (
 )
 from passsearch.report.sequence import sequence_text
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
-from passsearch.report.verdict import verdict_text, warning_lines
+from passsearch.report.verdict import rejected_lines, verdict_text, warning_lines
 
 SOURCES = {
     "baseline": "nobody: it is the baseline {name}",
@@ -53,7 +53,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     """
     width = width or text_width()
     outcome = [("best", format_pipeline(document.get("best"))), *attribution_lines(document)]
-    outcome += [("verdict", verdict_text(document)), *warning_lines(document)]
+    outcome += [("verdict", verdict_text(document)), *rejected_lines(document), *warning_lines(document)]
     parts = [
         paragraph("", headline_text(document), width=width),
         paragraph_lines(setup_lines(document), width=width),
@@ -147,6 +147,7 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
         yield from _reference(document.get("reference"))
+        yield from special_lines(document["best"]["outputs"])
     yield from _input_lines(lookup(document, "model", "inputs") or {})
     note = recalled_note(document)
     if note:
@@ -164,6 +165,15 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _unavailable(lookup(document, "best", "unavailable") or {})
     if document.get("interrupted"):
         yield "interrupted", "this is the result so far; the same command continues the run"
+
+
+def special_lines(outputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what became of values that are NaN or infinite in the reference, by edge input."""
+    for key, verb in (("dropped", "drops"), ("spread", "adds")):
+        counts = outputs.get(key) or {}
+        if counts:
+            cases = ", ".join(f"{count} on inputs `{case}`" for case, count in counts.items())
+            yield "not finite", f"best {verb} values that are NaN or infinite: {cases}"
 
 
 def _input_lines(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

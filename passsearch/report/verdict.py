@@ -1,14 +1,22 @@
 """The verdict of a run as one sentence, and warnings about what it rests on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from passsearch.core import USUAL_REPETITIONS
-from passsearch.report.formatting import format_number, format_percent, format_ratio, lookup, says_nothing
+from passsearch.core import UNDECIDED, USUAL_REPETITIONS, verdict_outcome
+from passsearch.report.formatting import (
+    format_floor,
+    format_number,
+    format_percent,
+    format_pipeline,
+    format_ratio,
+    lookup,
+    says_nothing,
+)
 
-EQUAL, EQUAL_COMPILES = 0.05, 0.1
-"""Largest gain that "no significant improvement" and "no significant difference in compile time" may overlook. An
-interval that reaches further decides nothing, and the sentence says so."""
+EQUAL_COMPILES = 0.1
+"""Largest gain that "no significant difference in compile time" may overlook. An interval that reaches further decides
+nothing, and the sentence says so."""
 
 BUSY_PERCENT = 10
 """Share of the cores' time, taken by others, from which on they are named as the cause of a wide interval."""
@@ -32,8 +40,7 @@ def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
     verdict = document.get("verdict") or {}
     baseline = baseline_phrase(document)
     value, metric = format_ratio(verdict), objective.replace("_", " ")
-    noise = verdict.get("noise_floor")
-    floor = "" if noise is None else f" (noise floor {format_percent(noise)})"
+    floor = _floor(verdict)
     if not verdict.get("confirmed"):
         reason = verdict.get("reason") or "no reason given"
         return f"not confirmed: {metric} ratio {value} in the search's own measurement ({reason})"
@@ -42,7 +49,9 @@ def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
     # One binary has one speed: a measured difference between two copies of it is noise and must not become a claim.
     if verdict.get("same_binary") and objective != "compile_time":
         return f"same binary as {baseline}, so the same {metric} (measured: {value}{floor})"
-    if verdict["interval"][1] < 1:
+    if verdict_outcome(verdict) == UNDECIDED:
+        return undecided_text(document, metric)
+    if verdict["interval"][1] is not None and verdict["interval"][1] < 1:
         return f"worse in {metric} than {baseline}: {value}{floor}"
     if not verdict.get("improved"):
         return _no_improvement(document, metric, value=f"{value}{floor}")
@@ -68,15 +77,27 @@ def _no_improvement(document: Mapping[str, Any], metric: str, *, value: str) -> 
     verdict = document["verdict"]
     if verdict.get("keeps_throughput") is False:  # earlier versions did not say
         return f"no improvement: {metric} {value}, but {verdict.get('reason')} of {baseline_phrase(document)}"
-    if _leaves_open(verdict["interval"], EQUAL):
-        return f"undecided: {metric} {value}{_busy(document)}; more fresh compiles narrow the interval (--confirm N)"
     return f"no significant improvement in {metric}: {value}"
 
 
-def _leaves_open(interval: Sequence[float | None], margin: float) -> bool:
-    """Return whether an interval has gains beyond a margin in it."""
-    high = interval[1]
-    return high is None or high > 1 + margin
+def undecided_text(document: Mapping[str, Any], metric: str) -> str:
+    """Return what keeps the measurements from deciding: two estimates that contradict each other, or the noise."""
+    verdict = document["verdict"]
+    value = f"undecided: {metric} {format_ratio(verdict)}{_floor(verdict)}"
+    if verdict.get("disagreement"):
+        return f"{value}, but {verdict['disagreement']}"
+    return f"{value}{_busy(document)}; more fresh compiles narrow the interval (--confirm N)"
+
+
+def _floor(verdict: Mapping[str, Any]) -> str:
+    """Return the noise floor in parentheses, or that there is no estimate of it."""
+    if verdict.get("noise_floor") is not None:
+        return f" (noise floor {format_floor(verdict['noise_floor'])})"
+    # Earlier versions did not say what they saw.
+    noise = verdict.get("noise")
+    if noise is None or not verdict.get("processes"):
+        return ""
+    return f" (too few processes to estimate a noise floor; differences of {format_percent(noise)} were seen)"
 
 
 def _busy(document: Mapping[str, Any]) -> str:
@@ -108,6 +129,13 @@ def compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
             return f"{undecided}: {format_number(value)}, with an interval too wide to say anything"
         return f"{undecided}: {format_ratio(ratio)}"
     return f"no significant difference in compile time from {baseline}: {format_ratio(ratio)}"
+
+
+def rejected_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the winner of the search where another candidate is recommended, and why."""
+    rejected = document.get("rejected")
+    if rejected:
+        yield "not recommended", f"{format_pipeline(rejected)}: {rejected['reason']}"
 
 
 def baseline_phrase(document: Mapping[str, Any]) -> str:

@@ -11,12 +11,15 @@ import numpy as np
 
 from passsearch.core import Candidate, Failure, PassSpec
 from passsearch.dialects.case_inputs import case_inputs
-from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.evaluate import DEVIATION, Built, WorkerEvaluator
 from passsearch.store import write_json
 
 REPORT = "report.json"
 MOST_NAME = 80
 """Longest part of a folder's name that names passes, in characters."""
+
+REPRODUCERS = 3
+"""Largest number of reproducers in a run folder; each holds the network's constants twice."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +50,34 @@ class FaultyPasses:
         # The same passes may go wrong with other arguments, or on another state.
         digest = crc32("|".join((*map(str, self.steps), self.before, self.after)).encode())
         return f"reproducers/{names[:MOST_NAME]}-{digest:08x}"
+
+
+def find_faulty_passes(
+    evaluator: WorkerEvaluator,
+    failures: Sequence[tuple[Candidate, Failure]],
+    *,
+    kept: Sequence[Built],
+    left_s: Callable[[], float],
+) -> list[FaultyPasses]:
+    """Return the passes that made outputs of failed candidates deviate, while time is left.
+
+    Args:
+        evaluator: The evaluator of the run.
+        failures: Failed candidates.
+        kept: Artifacts that stay; all others make room where there is little.
+        left_s: Returns the seconds until the run's time limit.
+    """
+    faulty: list[FaultyPasses] = []
+    for candidate, failure in failures:
+        steps = set(candidate.pipeline.passes)
+        # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
+        explained = any(steps >= set(earlier.steps) for earlier in faulty)
+        unexplained = len(faulty) < REPRODUCERS and not explained and left_s() > 0
+        if failure.reason.startswith(DEVIATION) and unexplained:
+            evaluator.make_room(kept)
+            states = evaluator.applier.states(candidate.pipeline)
+            faulty += filter(None, [bisect_wrong_result(candidate, states, evaluator.build)])
+    return faulty
 
 
 def bisect_wrong_result(

@@ -23,13 +23,25 @@ from passsearch.evaluate import (
     TimedSamples,
     TimingRequest,
 )
-from passsearch.measure import level_of_looks
+from passsearch.measure import RoundPlan, level_of_looks
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.repetition import Pairing, Repetition, summarize
 from passsearch.search.scoring import FAR_FASTER
 
+MORE_TIME = "the same command with more time continues"
+
 LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
+
+# Some seconds, because a kernel that is fast in its first calls only has a thousand of them in less.
+SUSTAINED = RoundPlan(rounds=2, runs=1, run_s=1.5, visit_s=1.5, race_s=6.0, depths=1, seed=3000)
+"""Plan by which winner and baseline run once without a pause."""
+
+SUSTAINED_S = 15.0
+"""Time that this takes at most, roughly: two rounds of two artifacts, twice where they are disturbed, and the start."""
+
+LEAST_RACE_S = 1.0
+"""Shortest ``RoundPlan.race_s`` of a process of a confirmation, whatever little time is left."""
 
 LARGE_GAIN = 20.0
 """Gain in throughput that a difference between two processes does not put in doubt."""
@@ -78,6 +90,7 @@ def confirm(
     keep_throughput: float = 0.0,
     is_about_sequence: bool = True,
     left_s: Callable[[], float] = lambda: math.inf,
+    grace_s: float = math.inf,
     is_recorded: Callable[[str], bool] = lambda key: False,
 ) -> Confirmation | Failure:
     """Compile baseline and candidate, each in a process of its own, and time them in other processes; repeat.
@@ -92,30 +105,41 @@ def confirm(
         progress: Callback; gets the current repetition in words.
         keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         is_about_sequence: False if the gain over the sequence may stay in doubt.
-        left_s: Returns the seconds until the run's time limit. Two repetitions are made in any case.
+        left_s: Returns the seconds until the run's time limit. Two repetitions are made if the second one exceeds it by
+            no more than ``grace_s``; without two there is no interval.
+        grace_s: Seconds by which they may exceed the time limit.
         is_recorded: Returns whether the repetition with this ``Pairing.timing_key`` is in the log and takes no time.
     """
     objective = pairing.objective
     results: list[Repetition] = []
     most = max(repetitions, evaluator.plans.most_repetitions)
     level = level_of_looks(most - repetitions + 1)
+    is_about_speed = objective in SPEED_OBJECTIVES or keep_throughput > 0
+    sustain = partial(_sustain, evaluator, pairing, left_s=left_s, is_recorded=is_recorded)
     while len(results) < most:
         progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
         _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
-        result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
+        result = _repeat(
+            evaluator,
+            pairing,
+            turn=len(results),
+            processes=processes,
+            left_s=left_s,
+            sustain=_nothing if results or not is_about_speed else sustain,
+        )
         if isinstance(result, Failure):
-            _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
-            # A compile that reached another IR says that the candidate is not reproducible.
-            if result.kind not in ACCIDENTS - {"unstable"} or not results:
-                return result
-            # An accident of the machine says nothing about the candidate, so it is no bias to end with it.
-            if len(results) >= LEAST_REPETITIONS:
-                break
-            return replace(result, reason=f"{result.reason}; the same command continues")
+            if len(results) < LEAST_REPETITIONS or not _is_accident(result):
+                return _as_outcome(result, repetitions=len(results))
+            break
         if not result.has_sequence:
             pairing = replace(pairing, sequence=None)
         results.append(result)
+        if len(results) == 1:
+            most = _affordable(pairing, result.again_s, left_s(), most=most, is_recorded=is_recorded)
+            # Their number does not follow from what they say, and is the number of looks that there can be. At the
+            # level of seven looks, two repetitions have an interval of 89 standard errors.
+            level = level_of_looks(max(1, most - min(repetitions, most) + 1))
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = summarize(pairing, results, level=level)
         least_floor = evaluator.plans.least_floor
@@ -127,17 +151,46 @@ def confirm(
         )
         if decided and len(results) >= repetitions:
             break
-        is_free = is_recorded(pairing.timing_key(len(results)))
-        if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS and not is_free:
-            _log.info("no time is left for a further repetition")
+        has_interval = len(results) >= LEAST_REPETITIONS
+        if (
+            is_recorded(pairing.timing_key(len(results)))
+            or left_s() + (0 if has_interval else grace_s) >= result.again_s
+        ):
+            continue
+        _log.info("no time is left for a further repetition")
+        if has_interval:
             break
+        return Failure("timeout", "measure", "", f"the time limit ended after one of two repetitions; {MORE_TIME}")
     further = _compile_further(evaluator, pairing, results, progress=progress, left_s=left_s)
-    if isinstance(further, Failure):
-        return further
-    if further:
-        confirmation = summarize(pairing, results, further, level=level)
-    _log.info("confirmed %s: %s", objective, confirmation.ratio(objective))
-    return confirmation
+    return further if isinstance(further, Failure) else summarize(pairing, results, further, level=level)
+
+
+def _is_accident(failure: Failure) -> bool:
+    """Return whether a failure says nothing about the candidate, so that it is no bias to end with it."""
+    _log.info("the confirmation ends: %s in %s, %s", failure.kind, failure.stage, failure.reason)
+    # A compile that reached another IR says that the candidate is not reproducible.
+    return failure.kind in ACCIDENTS - {"unstable"}
+
+
+def _as_outcome(failure: Failure, *, repetitions: int) -> Failure:
+    """Return the failure by which a confirmation ends; after an accident, it goes on where it stopped."""
+    if not repetitions or not _is_accident(failure):
+        return failure
+    return replace(failure, reason=f"{failure.reason}; the same command continues")
+
+
+def _nothing(_: Sequence[FreshCompile]) -> None:
+    """Stand for the runs of some seconds where there are none."""
+
+
+def _affordable(
+    pairing: Pairing, repetition_s: float, left_s: float, *, most: int, is_recorded: Callable[[str], bool]
+) -> int:
+    """Return how many repetitions there can be at most in the time that is left after the first one."""
+    if repetition_s <= 0 or math.isinf(left_s):
+        return most
+    recorded = sum(is_recorded(pairing.timing_key(turn)) for turn in range(most))
+    return min(most, max(1 + int(max(left_s, 0.0) / repetition_s), LEAST_REPETITIONS, recorded))
 
 
 def _compile_further(
@@ -173,13 +226,21 @@ def _compile_further(
 
 
 def _repeat(
-    evaluator: Evaluator, pairing: Pairing, *, turn: int, processes: int, left_s: Callable[[], float]
+    evaluator: Evaluator,
+    pairing: Pairing,
+    *,
+    turn: int,
+    processes: int,
+    left_s: Callable[[], float],
+    sustain: Callable[[Sequence[FreshCompile]], TimedSamples | None],
 ) -> Repetition | Failure:
     """Compile and time once more; ``processes`` is the number of earlier timing processes."""
     compiles = _compile_all(evaluator, pairing, turn=turn)
     if isinstance(compiles, Failure):
         return compiles
     baseline, candidate = compiles[:2]
+    # Before the rounds: once those are in the log, no file is needed.
+    sustained = sustain(compiles)
     time = partial(_time, evaluator, turn=turn, processes=processes, left_s=left_s)
     timed = time(pairing, (baseline, candidate))
     if isinstance(timed, Failure) and pairing.sequence is not None:
@@ -202,7 +263,37 @@ def _repeat(
         _log.info("power and energy could not be read: %s", consumed.reason)
         consumed = None
     compile_twin = compiles[2] if len(compiles) > 2 else None
-    return Repetition(baseline, candidate, compile_twin, *timed, consumed, is_apart=pairing.slow_processes == 1)
+    is_apart = pairing.slow_processes == 1
+    return Repetition(baseline, candidate, compile_twin, *timed, consumed, is_apart=is_apart, sustained=sustained)
+
+
+def _sustain(
+    evaluator: Evaluator,
+    pairing: Pairing,
+    compiles: Sequence[FreshCompile],
+    *,
+    left_s: Callable[[], float],
+    is_recorded: Callable[[str], bool],
+) -> TimedSamples | None:
+    """Run winner and baseline for some seconds without a pause, if the time suffices; ``None`` if it does not."""
+    baseline, candidate = compiles[:2]
+    key = f"{pairing.timing_key(0)}-sustained"
+    if baseline.digest == candidate.digest:
+        return None
+    # Two repetitions come first: another pair of compiles, and two processes that time them.
+    start_s = _start_s(baseline, candidate)
+    needed_s = baseline.wall_s + candidate.wall_s + 2 * (start_s + evaluator.plans.final_rounds.race_s)
+    # Runs of earlier versions have none, and their files are gone.
+    if not is_recorded(key) and (is_recorded(pairing.timing_key(0)) or left_s() < SUSTAINED_S + needed_s):
+        return None
+    # A slow baseline has runs of seconds anyway.
+    folder = None if pairing.has_slow_baseline else baseline.folder
+    artifacts = TimedArtifacts(folder, (candidate.folder,))
+    timed = evaluator.time_fresh(TimingRequest(key, artifacts, SUSTAINED, processes=1))
+    if isinstance(timed, Failure):
+        _log.info("the run of some seconds failed: %s", timed.reason)
+        return None
+    return timed
 
 
 def _time(
@@ -224,11 +315,14 @@ def _time(
     # The repetitions without which there is no interval share the time that is left.
     further = max(0, LEAST_REPETITIONS - turn - 1)
     most_s = (left_s() - further * compile_s) / (further + 1)
+    # A race lasts twice as long where it is disturbed.
+    race_s = min(plans.final_rounds.race_s, max(LEAST_RACE_S, (most_s - _start_s(baseline, candidate)) / 2))
+    plan = replace(plans.final_rounds, race_s=race_s)
     request = TimingRequest(
         pairing.timing_key(turn),
         artifacts,
         # Other orders of visits and depths of the stack than those of the shortlist, whose seed is the run's plus 1.
-        replace(plans.final_rounds, seed=1000 + turn),
+        replace(plan, seed=1000 + turn),
         plans.least_processes if is_one else None,
         least_s=compile_s,
         most_s=most_s,
@@ -245,7 +339,7 @@ def _time(
             request,
             key=f"{request.key}-others-{candidate.digest[:8]}",
             artifacts=replace(artifacts, baseline=None),
-            plan=replace(plans.final_rounds, seed=2000 + turn),
+            plan=replace(plan, seed=2000 + turn),
             most_s=most_s / 2,
         )
     )
@@ -261,6 +355,11 @@ def _time(
         )
     )
     return timed if isinstance(timed, Failure) else (timed, others)
+
+
+def _start_s(*compiles: FreshCompile) -> float:
+    """Return the time in which a process starts on this machine as it is now."""
+    return max(compiled.wall_s - compiled.compile_s for compiled in compiles)
 
 
 def _compile_all(

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from passsearch.core import SPEED_OBJECTIVES
 from passsearch.evaluate import Conditions, Samples, summarize_conditions
@@ -15,6 +16,7 @@ from passsearch.measure import (
     mean_ratio,
     noise_floor,
 )
+from passsearch.search.estimators import Estimates, is_far_beyond_noise
 
 CLEAR = 1.05
 """Ratio of compile times up to which two candidates compile equally fast, for a reader."""
@@ -56,11 +58,17 @@ class SequenceGain:
         gain: Throughput of the candidate over the sequence's.
         throughput: Throughput of the sequence over the baseline's.
         latency_s: Samples of the sequence, by process.
+        gains: ``gain`` by all estimators.
+        throughputs: ``throughput`` by all estimators.
+        least_gain: Smallest ``throughput`` that a process has read, by any estimator.
     """
 
     gain: Ratio
     throughput: Ratio
     latency_s: tuple[Samples, ...]
+    gains: Estimates
+    throughputs: Estimates
+    least_gain: float
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,12 @@ class Confirmation:
         consumption: Consumption by repetition; empty where the device has no meter.
         cases: The gain in each case, where the network has several and ``throughput`` is that of the mean time.
         over_sequence: The gain over a sequence of the catalog; ``None`` where none was timed.
+        throughput_at_end: ``throughput`` by the last rounds of each process.
+        sustained: ``throughput`` by one run of some seconds without a pause; ``None`` where none was made.
+        noise: Largest difference that a process has read between two builds of one pipeline, or that two processes have
+            read of one ratio, as a share.
+        least_gain: Smallest ``throughput`` that a process has read, by any estimator; 0 where nothing runs.
+        baseline_digests: Digests of the baseline's binaries.
     """
 
     throughput: Ratio | None
@@ -116,6 +130,18 @@ class Confirmation:
     consumption: Sequence[ConsumptionTurn] = ()
     cases: tuple[CaseGain, ...] = ()
     over_sequence: SequenceGain | None = None
+    throughput_at_end: Ratio | None = None
+    sustained: float | None = None
+    noise: float = 0.0
+    least_gain: float = 0.0
+    baseline_digests: frozenset[str] = frozenset()
+
+    @property
+    def estimates(self) -> Estimates | None:
+        """The throughput by all estimators; ``None`` where nothing runs."""
+        if self.throughput is None:
+            return None
+        return Estimates(self.throughput, self.throughput_of_medians, self.throughput_at_end, self.sustained)
 
     def ratio(self, objective: str) -> Ratio | None:
         """Return how many times better the candidate is; ``None`` for what is not measured again."""
@@ -127,7 +153,7 @@ class Confirmation:
     def floor(self, objective: str) -> float:
         """Return the share by which two compiles of one pipeline may differ in an objective.
 
-        It is infinite for what was not read.
+        It is infinite for what was not read, or not often enough for an estimate.
         """
         twin = self.compile_twin if objective == "compile_time" else self.twin
         if objective in CONSUMPTION_OBJECTIVES:
@@ -146,7 +172,15 @@ class Confirmation:
         # The lower end and not the ratio: to keep throughput must be as certain as to gain something else.
         if objective in SPEED_OBJECTIVES or self.same_binary:
             return True
-        return least <= 0 if self.throughput is None else self.throughput.interval.low >= least
+        if self.estimates is None:
+            return least <= 0
+        return self.estimates.fastest.interval.low >= least and not self.estimates.deny(least)
+
+    def loses_throughput(self, least: float) -> bool:
+        """Return whether the candidate certainly has less than this share of the baseline's throughput."""
+        if self.same_binary or self.estimates is None:
+            return False
+        return self.estimates.fastest.interval.high < least or self.estimates.deny(least)
 
     def improves(self, objective: str, *, keep_throughput: float) -> bool:
         """Return whether the candidate is better in an objective, beyond the noise and with enough throughput.
@@ -158,23 +192,73 @@ class Confirmation:
             keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         """
         # A difference that processes read between two copies of one binary is noise, whatever its interval says.
-        ratio = self.ratio(objective)
-        if ratio is None or (self.same_binary and objective != "compile_time"):
+        if self.same_binary and objective != "compile_time":
             return False
-        return self.keeps(objective, keep_throughput) and is_improvement(ratio, floor=self.floor(objective))
+        return (
+            self.keeps(objective, keep_throughput)
+            and self._exceeds_noise(objective)
+            and not self.disagreement(objective)
+        )
+
+    def disagreement(self, objective: str) -> str:
+        """Return what one estimate of the speed says against another; empty if they agree, or for other objectives."""
+        return self.estimates.disagreement if objective in SPEED_OBJECTIVES and self.estimates else ""
+
+    def _exceeds_noise(self, objective: str) -> bool:
+        """Return whether a gain is certain and larger than the noise; one far beyond it needs neither."""
+        ratio, floor = self.ratio(objective), self.floor(objective)
+        if ratio is None:
+            return False
+        is_speed = objective in SPEED_OBJECTIVES
+        if is_speed and is_far_beyond_noise(self.least_gain, noise=self.noise) and self.repetitions > 1:
+            return True
+        # A floor that cannot be estimated decides nothing; the differences that were seen are the least there is.
+        return is_improvement(ratio, floor=floor if math.isfinite(floor) or not is_speed else self.noise)
 
     def improves_on_sequence(self) -> bool:
         """Return whether the candidate is faster than the sequence of the catalog, beyond the noise."""
         timed = self.over_sequence
         # Who gains nothing over the baseline gains nothing: a sequence may be slower than that.
-        if timed is None or not self.improves("throughput", keep_throughput=0.0):
+        if timed is None or timed.gains.disagreement or not self.improves("throughput", keep_throughput=0.0):
             return False
-        return is_improvement(timed.gain, floor=self.floor("throughput"))
+        floor = self.floor("throughput")
+        return is_improvement(timed.gain, floor=floor if math.isfinite(floor) else self.noise)
+
+    def of_sequence(self, *, digest: str, compile_s: float) -> "Confirmation":
+        """Return what the repetitions say about the sequence that was timed beside the winner, in its place.
+
+        It was not compiled afresh, so its compile time is the one of the search.
+
+        Args:
+            digest: Digest of the sequence's binary.
+            compile_s: Its compile time.
+        """
+        timed = self.over_sequence
+        assert timed is not None
+        return replace(
+            self,
+            throughput=timed.throughput,
+            throughput_of_medians=timed.throughputs.medians,
+            throughput_at_end=timed.throughputs.at_end,
+            sustained=None,
+            least_gain=timed.least_gain,
+            same_binary=digest in self.baseline_digests,
+            compile_time=mean_ratio([math.log(fmean(self.baseline_compile_s) / compile_s)], level=self.level),
+            compile_s=(compile_s,),
+            parts_s={},
+            apply_s=(),
+            latency_s=timed.latency_s,
+            consumption=(),
+            cases=(),
+            over_sequence=None,
+        )
 
     def _may_improve_on_sequence(self) -> bool:
         """Return whether the candidate looks faster than the sequence, which is not certain yet."""
         timed = self.over_sequence
         if timed is None or not self.improves("throughput", keep_throughput=0.0):
+            return False
+        if timed.gains.is_certain_disagreement:
             return False
         return timed.gain.value > 1 + MIN_GAIN and not self.improves_on_sequence()
 
@@ -196,7 +280,9 @@ class Confirmation:
             return True
         if self.same_binary and objective != "compile_time":
             return True
-        if objective not in SPEED_OBJECTIVES and self._is_certainly_too_slow(keep_throughput):
+        if objective not in SPEED_OBJECTIVES and self.loses_throughput(keep_throughput):
+            return True
+        if objective in SPEED_OBJECTIVES and self.estimates and self.estimates.is_certain_disagreement:
             return True
         # If the ratio so far is not above the least gain, the repetitions end. This can miss a real gain, but cannot
         # report a false one.
@@ -204,9 +290,6 @@ class Confirmation:
             return False
         # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.
         return _is_clear(ratio) if objective == "compile_time" else self._is_certain(ratio, objective, least_floor)
-
-    def _is_certainly_too_slow(self, keep_throughput: float) -> bool:
-        return self.throughput is not None and self.throughput.interval.high < keep_throughput
 
     def _is_certain(self, ratio: Ratio, objective: str, least_floor: float) -> bool:
         """Return whether the interval has no gain that counts, or the noise is too small to hide one."""

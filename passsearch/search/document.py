@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, TypeAlias
 
-from passsearch.core import MAIN, Candidate, Failure, Json, timestamp
+from passsearch.core import MAIN, Candidate, Failure, Json, timestamp, verdict_outcome
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
 from passsearch.search.best_sequence import BestSequence
@@ -15,6 +15,7 @@ from passsearch.search.composition import COMPOSED
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.measurement import latency_document, make_measurement, measurement_document
 from passsearch.search.pass_selection import NetworkAnalysis, baselines
+from passsearch.search.recommendation import Recommendation, Rejected
 from passsearch.search.records import Scored, SearchOutcome
 from passsearch.search.scoring import Scoring
 from passsearch.store import SCHEMA
@@ -30,15 +31,20 @@ def result_document(
     *,
     network: Network,
     analysis: NetworkAnalysis,
-    best: Scored,
+    recommendation: Recommendation,
     sequence: BestSequence | None,
-    confirmation: Confirmation | Failure | None,
     seconds: Mapping[str, float],
     interrupted: bool,
     measured_at: float,
 ) -> Document:
     """Return the whole result of one run; ``measured_at`` is the time of its last fact, in seconds since 1970."""
     tally, names = outcome.tally, [candidate.name for candidate in baselines(session, analysis)]
+    best, confirmation, rejected = recommendation.best, recommendation.confirmation, recommendation.rejected
+    is_baseline = best is scoring.baseline
+    verdict = _verdict(scoring, best, confirmation=confirmation, interrupted=interrupted)
+    if rejected is not None and is_baseline:
+        # The numbers are those of the rejected candidate.
+        verdict |= {"improved": False, "reason": rejected.reason}
     return {
         "schema": SCHEMA,
         "measured_at": timestamp(measured_at),
@@ -53,13 +59,14 @@ def result_document(
         "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(scored, session) for scored in _baselines(outcome, names)],
         "best": {
-            **_candidate_document(best, session, confirmation=confirmation, is_baseline=False),
+            **_candidate_document(best, session, confirmation=confirmation, is_baseline=is_baseline),
             "source": _source(best, outcome, baseline_names=names),
         },
         "sequence": None if sequence is None else _sequence(sequence, best, session, confirmation=confirmation),
-        "verdict": _verdict(scoring, best, confirmation=confirmation, interrupted=interrupted),
+        "verdict": {**verdict, "outcome": verdict_outcome(verdict)},
+        "rejected": None if rejected is None else _rejected(rejected),
         **({"cases": _cases(network, confirmation)} if network.cases else {}),
-        "ratios": _ratios(scoring, best, confirmation=confirmation),
+        "ratios": _ratios(scoring, best, confirmation=None if is_baseline else confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
         "trials": [scored_document(scored, session) for scored in outcome.scored.values()],
         "failures": dict(Counter(failure.kind for _, failure in tally.failures)),
@@ -67,6 +74,13 @@ def result_document(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "interrupted": interrupted,
     }
+
+
+def _rejected(rejected: Rejected) -> Document:
+    """Return the winner of the search that is not recommended, and why."""
+    candidate = rejected.scored.candidate
+    identity = {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
+    return {**identity, "ratio": ratio_document(rejected.ratio), "reason": rejected.reason}
 
 
 def _composition(outcome: SearchOutcome) -> Document | None:
@@ -193,6 +207,7 @@ def ratios_document(confirmation: Confirmation) -> Document:
         "compile_time": ratio_document(confirmation.compile_time),
         "twin": ratio_document(confirmation.twin),
         "throughput_of_medians": ratio_document(confirmation.throughput_of_medians),
+        "throughput_at_end": ratio_document(confirmation.throughput_at_end),
         **{objective: ratio_document(ratio) for objective, ratio in consumed.items() if ratio},
     }
 
@@ -261,6 +276,9 @@ def _verdict(
         "reproducible": confirmation.reproducible,
         "same_binary": confirmation.same_binary,
         "noise_floor": noise if math.isfinite(noise) else None,
+        "noise": confirmation.noise,
+        "sustained": confirmation.sustained,
+        "disagreement": confirmation.disagreement(objective),
         "keep_throughput": keep,
         "keeps_throughput": confirmation.keeps(objective, keep),
         "seconds": round(confirmation.seconds, 1),
@@ -288,6 +306,8 @@ def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: flo
         return f"it is not certain that it keeps {keep_throughput} of the throughput"
     if confirmation.same_binary and objective != "compile_time":
         return "the same binary as the baseline"
+    if confirmation.disagreement(objective):
+        return confirmation.disagreement(objective)
     return "no significant improvement"
 
 
@@ -313,8 +333,8 @@ def _candidate_document(
         session,
         processes=confirmation.baseline_latency_s if is_baseline else confirmation.latency_s,
         compile_s=median(compile_s),
-        # A level of the compiler has no pipeline before its build.
-        apply_s=0.0 if is_baseline else median(confirmation.apply_s),
+        # A level of the compiler has no pipeline before its build; a sequence timed beside the winner was not compiled.
+        apply_s=0.0 if is_baseline else median(confirmation.apply_s or [scored.apply_s]),
         batch=scored.batch,
         conditions=confirmation.summary,
         consumption=consumption,

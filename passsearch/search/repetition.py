@@ -11,8 +11,16 @@ from zlib import crc32
 
 from passsearch.core import Candidate
 from passsearch.evaluate import Built, Consumed, FreshCompile, ProcessSamples, Samples, TimedArtifacts, TimedSamples
-from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio, log_ratio, log_ratio_of_medians, mean_ratio
+from passsearch.measure import (
+    CONSUMPTION_OBJECTIVES,
+    Ratio,
+    log_ratio,
+    log_ratio_at_end,
+    log_ratio_of_medians,
+    mean_ratio,
+)
 from passsearch.search.confirmation import CaseGain, Confirmation, ConsumptionTurn, SequenceGain
+from passsearch.search.estimators import Estimates
 
 _NO_CASES = ProcessSamples((), (), (), {})
 
@@ -81,6 +89,8 @@ class Repetition:
         others: Samples of processes with the other artifacts only, where the baseline is slow; else ``None``.
         consumed: Power and energy, where they were read.
         is_apart: True if an inference of the baseline takes so long that the winner is compared with it by ``others``.
+        sustained: Samples of one process with runs of some seconds without a pause, of the winner and, unless it is
+            slow, the baseline; ``None`` where there are none.
     """
 
     baseline: FreshCompile
@@ -90,12 +100,19 @@ class Repetition:
     others: TimedSamples | None
     consumed: Consumed | None
     is_apart: bool = False
+    sustained: TimedSamples | None = None
 
     @property
     def seconds(self) -> float:
         """Wall time of its compiles and of its timing."""
-        parts = (self.baseline, self.candidate, self.compile_twin, self.timed, self.others, self.consumed)
+        timed = (self.timed, self.others, self.sustained)
+        parts = (self.baseline, self.candidate, self.compile_twin, *timed, self.consumed)
         return sum(part.wall_s for part in parts if part is not None)
+
+    @property
+    def again_s(self) -> float:
+        """Wall time that another repetition takes, which has no runs of some seconds."""
+        return self.seconds - (self.sustained.wall_s if self.sustained else 0.0)
 
     @property
     def winner_processes(self) -> tuple[ProcessSamples, ...]:
@@ -141,6 +158,11 @@ def summarize(
     return Confirmation(
         throughput=ratio(_baseline, _winner),
         throughput_of_medians=ratio(_baseline, _winner, log_ratio_of=log_ratio_of_medians),
+        throughput_at_end=ratio(_baseline, _winner, log_ratio_of=log_ratio_at_end),
+        sustained=_sustained(results),
+        noise=_noise(results, pairing),
+        least_gain=_least(results, _baseline, _winner),
+        baseline_digests=frozenset(baselines),
         compile_time=_compile_ratio(baseline_s, candidate_s, level=level),
         compile_twin=_compile_ratio(baseline_s, twin_s, level=level) if twin_s else None,
         twin=ratio(_winner if pairing.has_slow_baseline else _baseline, _twin),
@@ -164,6 +186,46 @@ def summarize(
     )
 
 
+def _least(
+    results: list[Repetition], one: Callable[[ProcessSamples], Samples], other: Callable[[ProcessSamples], Samples]
+) -> float:
+    """Return the smallest ratio that a process has read, by any estimator; 0 where nothing runs."""
+    estimators = (log_ratio, log_ratio_of_medians, log_ratio_at_end)
+    values = [
+        value
+        for result in results
+        for estimator in estimators
+        for value in _log_ratios(result, one, other, log_ratio_of=estimator)
+    ]
+    return math.exp(min(values)) if values else 0.0
+
+
+def _noise(results: list[Repetition], pairing: Pairing) -> float:
+    """Return the largest difference, as a share, of two builds of one pipeline, or of one ratio in two processes."""
+    one = _winner if pairing.has_slow_baseline else _baseline
+    twins, winners = (
+        [value for result in results for value in _log_ratios(result, *pair, log_ratio_of=log_ratio)]
+        for pair in ((one, _twin), (_baseline, _winner))
+    )
+    spread = max(winners) - min(winners) if winners else 0.0
+    return math.expm1(max([spread, *map(abs, twins)]))
+
+
+def _sustained(results: list[Repetition]) -> float | None:
+    """Return the throughput of the winner in runs of some seconds; ``None`` where there are none."""
+    timed = [(result, result.sustained) for result in results if result.sustained and result.sustained.processes]
+    if not timed:
+        return None
+    values = []
+    for result, sustained in timed:
+        for process in sustained.processes:
+            # A slow baseline has no such runs. One of its inferences takes seconds anyway.
+            baseline = process.baseline or [median(_baseline(each)) for each in result.timed.processes]
+            # The last one: what is fast in its first calls only is over by then.
+            values.append(math.log(baseline[-1] / _winner(process)[-1]))
+    return math.exp(fmean(values))
+
+
 def _baseline(process: ProcessSamples) -> Samples:
     return process.baseline
 
@@ -185,12 +247,30 @@ def _over_sequence(results: list[Repetition], *, reproducible: bool, level: floa
     own = [result for result in results if result.has_sequence]
     if len(own) < 2:
         return None
-    gain, throughput = (
-        _ratio(own, *pair, reproducible=reproducible, level=level)
+    gains, throughputs = (
+        _estimates(own, *pair, reproducible=reproducible, level=level)
         for pair in ((_sequence, _winner), (_baseline, _sequence))
     )
-    assert gain is not None and throughput is not None
-    return SequenceGain(gain, throughput, tuple(_sequence(each) for result in own for each in result.winner_processes))
+    least_gain = _least(own, _baseline, _sequence)
+    latency_s = tuple(_sequence(each) for result in own for each in result.winner_processes)
+    return SequenceGain(gains.fastest, throughputs.fastest, latency_s, gains, throughputs, least_gain)
+
+
+def _estimates(
+    results: list[Repetition],
+    one: Callable[[ProcessSamples], Samples],
+    other: Callable[[ProcessSamples], Samples],
+    *,
+    reproducible: bool,
+    level: float,
+) -> Estimates:
+    """Return the throughput of ``other`` as a multiple of that of ``one``, by all estimators."""
+    fastest, medians, at_end = (
+        _ratio(results, one, other, reproducible=reproducible, level=level, log_ratio_of=estimator)
+        for estimator in (log_ratio, log_ratio_of_medians, log_ratio_at_end)
+    )
+    assert fastest is not None
+    return Estimates(fastest, medians, at_end)
 
 
 def _case_gains(results: list[Repetition], *, reproducible: bool, level: float) -> tuple[CaseGain, ...]:

@@ -13,15 +13,22 @@ from zlib import crc32
 from passsearch.catalog import require_searchable
 from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import DEVIATION, Built, Session, WorkerEvaluator
+from passsearch.evaluate import OVERTIME, Built, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
-from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions, slow_baseline_processes
+from passsearch.search.bisection import find_faulty_passes, write_reproducer
+from passsearch.search.confirm import (
+    LEAST_REPETITIONS,
+    MORE_TIME,
+    confirm,
+    require_repetitions,
+    slow_baseline_processes,
+)
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
+from passsearch.search.recommendation import Recommendation, recommend
 from passsearch.search.records import TIME_LIMIT, Scored
 from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
@@ -29,7 +36,7 @@ from passsearch.search.scoring import Scoring
 from passsearch.search.session_settings import session_settings
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import Search
-from passsearch.search.time_plan import TimePlan, duration
+from passsearch.search.time_plan import FRESH_PROCESS_S, LONGEST_START_S, TimePlan, duration
 from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache, read_result
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -37,13 +44,6 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 In a search the step is a ``passsearch.core.Step``, which is a text with the time limit and the best candidate so far.
 """
-
-OVERTIME = 0.1
-"""A confirmation starts only if the compiles of its first two repetitions exceed the time limit by no more than this
-share of it."""
-
-REPRODUCERS = 3
-"""Largest number of reproducers in a run folder; each holds the network's constants twice."""
 
 _log = logging.getLogger(__name__)
 
@@ -141,24 +141,30 @@ class _Execution:
         self._session, self._options, self._folder = run.session, run.options, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
         self._finalists: Sequence[Scored] = ()
-        self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None)
+        # A busy machine starts processes slowly. The network was imported by the first one.
+        begin_s = folder.log.clock_s - evaluator.builder.source.seconds
+        start_s = min(max(begin_s, FRESH_PROCESS_S), LONGEST_START_S)
+        self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None, start_s)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
         self._evaluation = self._search.evaluation
 
     def execute(self) -> Document:
-        best, confirmation, interrupted = self._find_best()
-        if best is None or self._evaluation.scoring is None:
+        recommendation, interrupted = self._find_best()
+        if recommendation is None or self._evaluation.scoring is None:
             # The command line reports an interruption; a result without a baseline would compare with nothing.
             raise KeyboardInterrupt
-        document = self._document(self._evaluation.scoring, best, confirmation=confirmation, interrupted=interrupted)
+        best = recommendation.best
+        document = self._document(self._evaluation.scoring, recommendation, interrupted=interrupted)
         if interrupted:
             # A finished result of an earlier start is worth more than an interrupted one.
             if not self._has_finished():
                 self._folder.write_result(document)
             return document
-        deployment = self._evaluator.deployment(best.candidate, self._folder.path)
+        # The outputs of a slow default take two inferences, and nobody deploys it by an export.
+        is_slow = best is self._evaluation.scoring.baseline and self._left_s() < 2 * min(best.latency_s, default=0.0)
+        deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
         document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
@@ -177,9 +183,7 @@ class _Execution:
         except UserError:  # there is none, or it is damaged
             return False
 
-    def _document(
-        self, scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool
-    ) -> Document:
+    def _document(self, scoring: Scoring, recommendation: Recommendation, *, interrupted: bool) -> Document:
         source, total = self._evaluator.builder.source, self._folder.log.seconds
         stages = {**self._evaluator.seconds, "source": source.seconds}
         document = result_document(
@@ -188,9 +192,8 @@ class _Execution:
             self._session,
             network=self._evaluator.network,
             analysis=self._analysis,
-            best=best,
+            recommendation=recommendation,
             sequence=self._best_sequence(scoring),
-            confirmation=confirmation,
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
             measured_at=self._folder.measured_at,
@@ -269,8 +272,8 @@ class _Execution:
         parts += ["failed: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())] if kinds else []
         return "; ".join(parts)
 
-    def _find_best(self) -> tuple[Scored | None, Confirmation | Failure | None, bool]:
-        """Search and confirm; return the winner, its confirmation, and whether the user interrupted the search."""
+    def _find_best(self) -> tuple[Recommendation | None, bool]:
+        """Search and confirm; return what is recommended, and whether the user interrupted the search."""
         search = self._search
         try:
             if 0 < self._options.repetitions < USUAL_REPETITIONS:
@@ -281,17 +284,28 @@ class _Execution:
             assert self._evaluation.scoring is not None
             self._report("measuring the shortlist side by side", self._evaluation.tally.evaluated)
             assert self._evaluation.reference is not None
+            scoring, ranked = self._evaluation.scoring, self._evaluation.ranked()
             finalists = shortlist(
                 self._evaluator,
-                self._evaluation.scoring,
-                self._evaluation.ranked(),
+                scoring,
+                ranked,
                 reference=self._evaluation.reference,
+                processes=self._time_plan.shortlist_processes(scoring.baseline, ranked[:1], left_s=self._left_s()),
+                is_recorded=lambda key: self._folder.log.has_result("timed", key),
             )
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
-                return self._evaluation.scoring.baseline, self._unsearched(), False
-            self._finalists, scoring = finalists, self._evaluation.scoring
-            return finalists[0], self._confirm(finalists[0], scoring, self._best_sequence(scoring)), False
+                return Recommendation(scoring.baseline, self._unsearched()), False
+            self._finalists = finalists
+            sequence = self._best_sequence(scoring)
+            recommendation = recommend(
+                finalists[0],
+                self._confirm(finalists[0], scoring, sequence),
+                scoring=scoring,
+                sequence=sequence,
+                confirm_again=lambda rival: self._confirm(rival, scoring, sequence),
+            )
+            return recommendation, False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
             if error.failure.is_of_machine:
@@ -299,16 +313,19 @@ class _Execution:
                     f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same "
                     "command continues. See: passsearch doctor"
                 ) from error
+            if error.failure.kind == "timeout" and self._left_s() <= 0:
+                limit = f"time limit of {self._timeout_s:g} s"
+                raise UserError(f"The {limit} ended before the baseline was measured; {MORE_TIME}.") from error
             raise UserError(
                 f"The baseline fails on this network, {detail}. It was tried anew, not remembered; the compiler's "
                 f"output is in `{self._folder.artifacts / 'workers.log'}`."
             ) from error
         except KeyboardInterrupt:
             if self._evaluation.scoring is None:
-                return None, None, True
+                return None, True
             # The finalist that was being confirmed comes first, if there is one.
             ranked = [*self._finalists, *self._evaluation.ranked(), self._evaluation.scoring.baseline]
-            return ranked[0], None, True
+            return Recommendation(ranked[0], None), True
 
     def _best_sequence(self, scoring: Scoring) -> BestSequence | None:
         levels = [candidate.name for candidate in self._session.dialect.baselines]
@@ -318,7 +335,7 @@ class _Execution:
         """Return that the time limit left no time to measure a candidate; ``None`` if some were measured."""
         if self._evaluation.tally.evaluated or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
-        reason = "the time limit ended before a candidate was measured; the same command with more time continues"
+        reason = f"the time limit ended before a candidate was measured; {MORE_TIME}"
         return Failure("timeout", "measure", "", reason)
 
     def _confirm(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Confirmation | Failure | None:
@@ -329,12 +346,13 @@ class _Execution:
         def is_recorded(key: str) -> bool:
             return self._folder.log.has_result("timed", key)
 
-        two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s()) + plan.once_s()
+        two_s = plan.least_confirm_s(scoring.baseline, best)
         # What an earlier start has confirmed takes no time, however long the search took since.
         pairings = pairing, replace(pairing, sequence=None)
         has_begun = any(is_recorded(each.timing_key(LEAST_REPETITIONS - 1)) for each in pairings)
-        if two_s > self._left_s() + OVERTIME * self._timeout_s and not has_begun:
-            reason = f"the time limit leaves no {duration(two_s)} to confirm; the same command with more time continues"
+        grace_s = OVERTIME * self._timeout_s
+        if two_s > self._left_s() + grace_s and not has_begun:
+            reason = f"the time limit leaves no {duration(two_s)} to confirm; {MORE_TIME}"
             return Failure("timeout", "measure", "", reason)
         return confirm(
             self._evaluator,
@@ -343,6 +361,7 @@ class _Execution:
             progress=lambda text: self._report(text, self._evaluation.tally.evaluated),
             keep_throughput=self._options.least_throughput,
             left_s=self._left_s,
+            grace_s=grace_s,
             is_recorded=is_recorded,
         )
 
@@ -370,21 +389,10 @@ class _Execution:
                 "folder": faulty.reproducer_folder,
                 "reason": faulty.failure.reason,
             }
-            for faulty in self._faulty_passes(kept)
+            for faulty in find_faulty_passes(
+                self._evaluator, self._evaluation.tally.failures, kept=kept, left_s=self._left_s
+            )
             if write_reproducer(
                 self._evaluator, faulty, folder=self._folder.path / faulty.reproducer_folder, context=context
             )
         ]
-
-    def _faulty_passes(self, kept: Sequence[Built]) -> list[FaultyPasses]:
-        faulty: list[FaultyPasses] = []
-        for candidate, failure in self._evaluation.tally.failures:
-            steps = set(candidate.pipeline.passes)
-            # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
-            explained = any(steps >= set(earlier.steps) for earlier in faulty)
-            unexplained = len(faulty) < REPRODUCERS and not explained and self._left_s() > 0
-            if failure.reason.startswith(DEVIATION) and unexplained:
-                self._evaluator.make_room(kept)
-                states = self._evaluator.applier.states(candidate.pipeline)
-                faulty += filter(None, [bisect_wrong_result(candidate, states, self._evaluator.build)])
-        return faulty

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from passsearch.core import SPEED_OBJECTIVES, Failure, Interval
@@ -31,7 +31,13 @@ _log = logging.getLogger(__name__)
 
 
 def shortlist(
-    evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored], *, reference: Reference
+    evaluator: Evaluator,
+    scoring: Scoring,
+    ranked: Sequence[Scored],
+    *,
+    reference: Reference,
+    processes: int | None = None,
+    is_recorded: Callable[[str], bool] = lambda key: False,
 ) -> list[Scored]:
     """Measure the best candidates again, side by side; return them with the winner first.
 
@@ -40,6 +46,9 @@ def shortlist(
         scoring: Gains over the baseline.
         reference: The artifact of the search beside which they are timed.
         ranked: Candidates, the best first.
+        processes: Number of processes that the time allows, if it is less than usual; with 0 the search's own
+            measurements stand.
+        is_recorded: Returns whether the samples of this key are in the log and take no time.
     """
     baseline = scoring.baseline.built
     candidates = _one_per_binary([scored for scored in ranked if scored.built.key != baseline.key])
@@ -51,43 +60,51 @@ def shortlist(
     different = [scored for scored in candidates if not scoring.is_baseline_binary(scored.built)]
     promising = _promising(scoring, different)
     _log.info("measuring a shortlist of %d of %d candidates again", len(promising), len(candidates))
-    preferred = _by_preference(scoring, [*_measure_again(evaluator, scoring, promising, reference=reference), *same])
+    number = evaluator.plans.processes if processes is None else min(processes, evaluator.plans.processes)
+    request = _request(evaluator, scoring, promising, reference=reference, processes=number)
+    is_timed = request is not None and (number > 0 or is_recorded(request.key))
+    timings = evaluator.time_fresh(request) if request and is_timed else None
+    measured = _with_timings(promising, timings, reference=reference)
+    preferred = _by_preference(scoring, [*measured, *same])
     if preferred:
         _log.info("the winner is %s", preferred[0].candidate)
     return preferred
 
 
-def _measure_again(
-    evaluator: Evaluator, scoring: Scoring, candidates: list[Scored], *, reference: Reference
+def _with_timings(
+    candidates: list[Scored], timings: TimedSamples | Failure | None, *, reference: Reference
 ) -> list[Scored]:
-    """Measure candidates in new processes; return them unchanged if that fails."""
-    others = [scored for scored in candidates if scored.built.key != reference.built.key]
-    if not others:
-        return candidates
-    timings = _time(evaluator, scoring, others, reference=reference)
+    """Return candidates with what new processes measured of them; unchanged if nothing was measured."""
     # The search's own ratios remain, and the confirmation decides in any case.
-    if isinstance(timings, Failure) or not timings.processes:
+    if timings is None or isinstance(timings, Failure) or not timings.processes:
         _log.debug("the shortlist keeps the ratios of the search: nothing was timed")
         return candidates
     # The reference may be one of the candidates.
-    rows = {scored.built.key: number for number, scored in enumerate(others)}
+    rows = {scored.built.key: number for number, scored in enumerate(_others(candidates, reference))}
     return [_with_samples(scored, timings, rows.get(scored.built.key), gain=reference.gain) for scored in candidates]
 
 
-def _time(
-    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference
-) -> TimedSamples | Failure:
-    key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
+def _others(candidates: Sequence[Scored], reference: Reference) -> list[Scored]:
+    """Return the candidates that are timed beside the reference."""
+    return [scored for scored in candidates if scored.built.key != reference.built.key]
+
+
+def _request(
+    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference, processes: int
+) -> TimingRequest | None:
+    """Return the request that times the candidates; ``None`` where there is none beside the reference."""
+    others = _others(candidates, reference)
+    if not others:
+        return None
+    key = "shortlist:" + ";".join(scored.built.key for scored in others)
     # Ratios are to the reference. The key does not name the baseline, so that runs of earlier versions can go on.
     if reference.built.key != scoring.baseline.built.key:
         key += f" beside {reference.built.key}"
     # Other orders of visits and depths of the stack than in the search, by whose samples these candidates are the best.
     plan = replace(evaluator.plans.shortlist_rounds, seed=scoring.options.seed + 1)
-    built = (reference.built, *(scored.built for scored in candidates))
+    built = (reference.built, *(scored.built for scored in others))
     artifacts = TimedArtifacts(built[0].folder, tuple(each.folder for each in built[1:]))
-    return evaluator.time_fresh(
-        TimingRequest(key, artifacts, plan, processes=evaluator.plans.processes, restored=built)
-    )
+    return TimingRequest(key, artifacts, plan, processes=processes, restored=built)
 
 
 def _promising(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:

@@ -23,6 +23,9 @@ from passsearch.search.variants import variants
 PATIENCE = 150
 """Number of sequences in a row that lead to nothing new before a search ends."""
 
+FIRST_S = 3.0
+"""Seconds to apply passes, to compare outputs and to time a fast candidate, roughly; its build takes the baseline's."""
+
 # The space never closes with some passes (`Space.unbounded`), so they are applied where they may help most.
 EXPANDED_STATES = 5
 """Number of best states to which all passes are applied, where the space is not closed."""
@@ -166,16 +169,13 @@ class Search:
         Where kernels can be decided on, sequences wait for that when half of the search's time is over. Once those that
         schedule single kernels had their turn, and one is faster than the baseline, the others wait in any case.
 
-        The first one also has its turn where a slow baseline has used the search's share of a time limit, while half of
-        the limit is left: the share for the confirmation is too large until a fast candidate is known.
+        Until one is measured, they also have their turn where a slow baseline has used the search's share of a time
+        limit: a confirmation without a candidate is worth nothing, and how long it takes is not known yet.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
         begun_s = self._elapsed_s()
         while self._first:
-            is_first_turn = (
-                not self.evaluation.tally.proposed and self._elapsed_s() < (self._options.timeout_s or 0.0) / 2
-            )
-            if self._trials_are_done() or (self._time_is_up() and not is_first_turn):
+            if self._trials_are_done() or (self._time_is_up() and not self._has_time_for_the_first()):
                 break
             # On BERT-base, sequences that differ by 1 % took all the time that kernels need. On a GPU, sequences
             # without a schedule for single kernels did.
@@ -188,6 +188,13 @@ class Search:
             candidate = self._first.pop(0)
             evaluated.append((candidate, self.evaluation.evaluate(candidate)))
         return evaluated
+
+    def _has_time_for_the_first(self) -> bool:
+        """Return whether no candidate is measured yet, and the time limit leaves the time to build one."""
+        scoring = self.evaluation.scoring
+        if scoring is None or len(self.evaluation.scored) > 1:
+            return False
+        return self._elapsed_s() + scoring.baseline.compile_s + FIRST_S < (self._options.timeout_s or 0.0)
 
     def _has_sequence_with_kernels(self) -> bool:
         return any(decides_kernels(candidate.pipeline, self._space.entries) for candidate in self._first)

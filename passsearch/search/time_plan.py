@@ -1,11 +1,12 @@
 """How a run's time limit is divided: the search leaves enough of it to the shortlist and the confirmation."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from passsearch.evaluate import MeasurementPlans
 from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
-from passsearch.search.confirm import LEAST_REPETITIONS, slow_baseline_processes
+from passsearch.search.confirm import LEAST_RACE_S, LEAST_REPETITIONS, slow_baseline_processes
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 
@@ -21,6 +22,9 @@ TIMED_BESIDE, SHORTLISTED = 4, 4
 FURTHER_SHARE = 0.1
 """Largest share of a time limit that is kept for compiles whose only purpose is the compile time."""
 
+LONGEST_START_S = 15.0
+"""Longest start of a process that is planned with: an import from a framework takes longer, and happens once."""
+
 MOST_RESERVE = 0.6
 """Largest share of a time limit that the search leaves to the confirmation."""
 
@@ -33,11 +37,13 @@ class TimePlan:
         plans: Measurement plans of the session.
         options: Options of the run.
         has_meter: True if power and energy can be read.
+        start_s: Time to start a compiler process and to import the network, as this run has seen it.
     """
 
     plans: MeasurementPlans
     options: RunOptions
     has_meter: bool = False
+    start_s: float = FRESH_PROCESS_S
 
     def reserve_s(self, baseline: Scored, fastest: Scored) -> float:
         """Return the seconds of the time limit that the search leaves to the shortlist and the confirmation.
@@ -72,7 +78,7 @@ class TimePlan:
         far_faster = None if best is baseline else latency_s / min(best.latency_s, default=math.inf)
         objective = self.options.objectives[0].name
         processes = slow_baseline_processes(objective, far_faster, latency_s=latency_s, plans=plans)
-        start_s = FRESH_PROCESS_S + (TIMED_BESIDE - (processes > 0)) * _load_s(best)
+        start_s = self.start_s + (TIMED_BESIDE - (processes > 0)) * _load_s(best)
         if not processes:
             # Baseline and twin run twice in each process, or once where that takes as long as a race may.
             process_s = start_s + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)
@@ -83,6 +89,27 @@ class TimePlan:
             others_s = max(compile_s, plans.least_timing_s, plans.least_processes * (start_s + race_s))
             timing_s = processes * process_s + others_s
         return compile_s + timing_s + self.windows_s()
+
+    def least_confirm_s(self, baseline: Scored, best: Scored) -> float:
+        """Return about how long two repetitions take whose processes are as few and as short as they may be."""
+        once_s = 2 * sum(min(each.latency_s, default=0.0) for each in (baseline, best))
+        timing_s = self.start_s + max(2 * LEAST_RACE_S, once_s)
+        repetition_s = self.compiles_s(baseline, best) + timing_s + self.windows_s()
+        return LEAST_REPETITIONS * repetition_s + self.once_s()
+
+    def shortlist_processes(self, baseline: Scored, best: Sequence[Scored], *, left_s: float) -> int | None:
+        """Return how many processes of a shortlist the time allows beside a confirmation; ``None`` for all.
+
+        Args:
+            baseline: The baseline.
+            best: The best candidate, if there is one.
+            left_s: Seconds until the time limit.
+        """
+        if math.isinf(left_s) or not best:
+            return None
+        process_s = max(SHORTLIST_PROCESS_S, self.start_s + self.plans.shortlist_rounds.race_s)
+        confirm_s = self.least_confirm_s(baseline, best[0]) if self.options.repetitions else 0.0
+        return max(0, int((left_s - confirm_s) / (process_s + SHORTLISTED * _load_s(best[0]))))
 
     def windows_s(self) -> float:
         """Return about how long the windows of one repetition take, if power or energy is an objective."""
@@ -99,7 +126,7 @@ class TimePlan:
 
     def compiles_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long the compiles of one repetition take."""
-        return baseline.compile_s + best.compile_s + 2 * FRESH_PROCESS_S
+        return baseline.compile_s + best.compile_s + 2 * self.start_s
 
     def estimate(self, baseline: Scored, *, started_s: float) -> str:
         """Return the estimate for a run without a time limit, in words.

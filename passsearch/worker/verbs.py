@@ -28,6 +28,7 @@ from passsearch.core import (
     resolve_inputs,
 )
 from passsearch.dialects.case_inputs import case_inputs, timed_inputs
+from passsearch.dialects.comparison import largest_deviation, relative_deviation
 from passsearch.dialects.contract import (
     KERNEL_COSTS,
     KERNEL_HASHES,
@@ -41,6 +42,7 @@ from passsearch.dialects.contract import (
     Module,
 )
 from passsearch.measure import kernels, outputs, rounds, windows
+from passsearch.measure.after import AfterCheck, after_check
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
 from passsearch.measure.source import source_outputs
@@ -146,14 +148,24 @@ class Verbs:
 
     def do_compile(self, request: Request) -> Answer:
         """Import, apply a whole pipeline and build, as a deployment does; answers the final state."""
-        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
-        for step in request["passes"]:
-            module, seconds = self._apply(module, _pass(step), request=step)
-            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        module, apply_s = self._reach(request)
         built = self._build(module, request)
         parts_s = {part: seconds + built["parts_s"].get(part, 0.0) for part, seconds in apply_s.items()}
         state = self._states.identity(module)
         return {"state": state, "apply_s": sum(apply_s.values()), **built, "parts_s": parts_s}
+
+    def do_reach(self, request: Request) -> Answer:
+        """Import and apply a whole pipeline, as a deployment does; answers the final state."""
+        module, apply_s = self._reach(request)
+        return {"state": self._states.identity(module), "apply_s": sum(apply_s.values())}
+
+    def _reach(self, request: Request) -> tuple[Module, dict[str, float]]:
+        """Return an imported network after a pipeline, and the seconds that the passes took by part of a compile."""
+        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
+        for step in request["passes"]:
+            module, seconds = self._apply(module, _pass(step), request=step)
+            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        return module, apply_s
 
     def do_census(self, request: Request) -> Answer:
         """Answer the operator counts of one state."""
@@ -200,7 +212,8 @@ class Verbs:
         """Time all artifacts by a plan."""
         plan, inputs = rounds.plan_from_json(request["plan"]), _timed_inputs(request)
         executables = [self._open(folder, request) for folder in request["folders"]]
-        return rounds.measure(executables, inputs=inputs, plan=plan, cores=pin_process(self._bridge.threads()))
+        cores = pin_process(self._bridge.threads())
+        return rounds.measure(executables, inputs=inputs, plan=plan, cores=cores, check=_check_of(request))
 
     def do_kernels(self, request: Request) -> Answer:
         """List the kernels of a state that are not scheduled yet, and the size of its constants."""
@@ -232,25 +245,26 @@ class Verbs:
             expected = built[0].outputs()
             has_halves = any(each.dtype.itemsize == 2 for each in expected)
             limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
-            agreeing = [each for each in built if outputs.largest_deviation(each.outputs(), expected) <= limit]
+            agreeing = [each for each in built if largest_deviation(each.outputs(), expected) <= limit]
             samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
         times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
         return {"variants": [_variant_answer(answer, times, build_s) for answer in answers]}
 
     def do_places(self, request: Request) -> Answer:
         """Time all kernels of artifacts, which run in turns, where the network calls them."""
-        return {"places": self._time_kernels(kernels.time_places, request)}
+        return self._time_kernels(kernels.time_places, request, name="places")
 
     def do_profile(self, request: Request) -> Answer:
         """Time every call of artifacts, which run in turns, and their whole inferences."""
-        return {"profiles": self._time_kernels(kernels.profile_networks, request)}
+        return self._time_kernels(kernels.profile_networks, request, name="profiles")
 
-    def _time_kernels(self, time_networks: Callable[..., Sequence[Any]], request: Request) -> list[Answer | None]:
+    def _time_kernels(self, time_networks: Callable[..., Sequence[Any]], request: Request, *, name: str) -> Answer:
         """Time the kernels of all artifacts; ``None`` for one whose runtime does not tell kernels apart."""
         executables = [self._open(folder, request) for folder in request["folders"]]
         cores = pin_process(self._bridge.threads())
         plan, inputs = kernels.PlacePlan(**request["plan"]), _timed_inputs(request)
-        return [each and asdict(each) for each in time_networks(executables, plan, inputs=inputs, cores=cores)]
+        times = time_networks(executables, plan, inputs=inputs, cores=cores)
+        return {name: [each and asdict(each) for each in times], **_after(executables, request)}
 
     def _build_kernels(self, distinct: Mapping[str, KernelExecutable]) -> dict[str, float | str]:
         """Build kernels; return for each its share of the seconds that took, or the reason why it failed."""
@@ -282,7 +296,8 @@ class Verbs:
         pin_process(self._bridge.threads())
         for executable in executables:
             executable.run(_timed_inputs(request))
-        return {"windows": windows.run_windows([each.run_repeatedly for each in executables], plan=plan)}
+        run = windows.run_windows([each.run_repeatedly for each in executables], plan=plan)
+        return {"windows": run, **_after(executables, request)}
 
     def do_kernel_windows(self, request: Request) -> Answer:
         """Run every kernel of one artifact in a window, as ``do_consume`` runs artifacts."""
@@ -308,7 +323,7 @@ class Verbs:
         with np.load(request["expected"]) as file:
             expected = [file[f"{request['case']}_{place}"] for place in range(len(computed))]
         pairs = zip(computed, expected, strict=True)
-        return {"deviations": [outputs.relative_deviation(*pair) for pair in pairs]}
+        return {"deviations": [relative_deviation(*pair) for pair in pairs]}
 
     def do_check(self, request: Request) -> Answer:
         """Check one catalog entry against this compiler; answers the list of problems."""
@@ -393,6 +408,18 @@ def _source(data: Request) -> ModelSource:
         function=data.get("function", ""),
         cases=cases,
     )
+
+
+def _check_of(request: Request) -> AfterCheck | None:
+    """Return the check of artifacts that were timed; ``None`` where there is no reference."""
+    if not request.get("reference"):
+        return None
+    return after_check(CheckInputs.from_json(request["inputs"]), Path(request["reference"]), request["cases"])
+
+
+def _after(executables: Sequence[Executable], request: Request) -> Answer:
+    check = _check_of(request)
+    return {"after": [check(executable) for executable in executables]} if check else {}
 
 
 def _timed_inputs(request: Request) -> dict[str, Array]:

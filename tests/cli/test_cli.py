@@ -375,6 +375,35 @@ def test_tune_prints_the_result_and_exits_130_if_interrupted(
     assert (received["objective"], received["passes"], received["trials"]) == ("throughput", None, 60)
 
 
+CONFIRMED = {"confirmed": True, "interval": [1.2, 1.3], "improved": True}
+NO_TIME = {"confirmed": False, "failure": {"kind": "timeout", "reason": "no time"}}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "options", "code"),
+    [
+        (CONFIRMED, (), 0),
+        (CONFIRMED | {"improved": False, "interval": [0.98, 1.02]}, (), 0),
+        (CONFIRMED | {"improved": False, "interval": [0.8, 1.6]}, (), 4),
+        (CONFIRMED | {"improved": False, "disagreement": "the fastest runs say 22 times"}, (), 4),
+        (NO_TIME, (), 5),
+        ({"confirmed": False, "failure": None}, ("--confirm", "0"), 0),
+    ],
+)
+def test_the_exit_status_of_a_search_says_whether_it_is_decided(
+    passsearch: Run,
+    toolchain: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    verdict: dict[str, Any],
+    options: tuple[str, ...],
+    code: int,
+) -> None:
+    document = {"interrupted": False, "verdict": verdict}
+    monkeypatch.setattr("passsearch.api.tune", lambda _, **__: _Result(document, tmp_path))
+    assert passsearch("tune", "net.onnx", *options).code == code
+
+
 def test_options_are_passed_to_the_search(
     passsearch: Run, toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from run_folders import unpack
 
 import passsearch
 from passsearch.cli import main
+from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS
 from passsearch.core import Pipeline
 from passsearch.evaluate import open_session
 from passsearch.frontends import resolve
@@ -70,7 +71,8 @@ def test_the_same_command_continues_a_run(name: str, request: pytest.FixtureRequ
     run = unpack_as_of_today(name, tmp_path)
     facts = (run / "log.jsonl").read_bytes()
     ended = tune(name, folder=tmp_path)
-    assert ended.returncode == 0, ended.stderr
+    # What is measured anew may leave the answer open, and the time limit was used up on another day.
+    assert ended.returncode in (0, UNDECIDED_STATUS, UNCONFIRMED_STATUS), ended.stderr
     result = json.loads(ended.stdout)
     assert not result["interrupted"] and result == json.loads((run / RESULT).read_text())
     assert (run / "log.jsonl").read_bytes().startswith(facts)

@@ -8,6 +8,7 @@ from passsearch.core import (
     TensorType,
     bind_inputs,
     format_input,
+    leading_batch,
     parse_input,
     read_inputs,
     resolve_inputs,
@@ -204,3 +205,20 @@ def test_other_forms_of_inputs_are_refused_in_one_line(inputs, message):
     with pytest.raises(UserError, match=message) as error:
         read_inputs(inputs)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "batch"),
+    [
+        ([(8, 3, 224, 224)], 8),
+        ([(8, 128), (8, 128)], 8),
+        ([(60, 1, 40)], 1),  # 60 steps of one sample
+        ([(60, 4, 40), (2, 4, 64)], 1),  # 60 steps, beside the states of two layers
+        ([(4, 3, 64, 64), (2,)], 4),  # images, and the size to scale them to
+        ([(16,)], 1),
+        ([()], 1),
+        ([], 1),
+    ],
+)
+def test_a_first_dimension_is_a_batch_only_where_all_inputs_share_it_and_it_counts_no_steps(shapes, batch):
+    assert leading_batch({str(place): float32(*shape) for place, shape in enumerate(shapes)}) == batch

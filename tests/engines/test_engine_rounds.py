@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -115,6 +116,7 @@ def test_xla_says_why_it_has_no_kernels(onnxruntime_python: Path, xla_python: Pa
 
 FRAGILE = """
 import os
+import sys
 from passsearch.engines.adapters import onnxruntime
 
 def open_engine(model, **options):
@@ -226,3 +228,34 @@ def test_outputs_that_deviate_are_a_failure(onnxruntime_python: Path, small_netw
     comparison.records[0].deviations.append(math.inf)
     row = engine_row(comparison.records[0], plan=strict)
     assert row["deviation"] is None and json.dumps(row, allow_nan=False)
+
+
+STEEP = """
+from types import SimpleNamespace
+import numpy as np
+
+def open_engine(model, *, threads, inputs, shift, **_):
+    def outputs(given):
+        (value,) = given.values()
+        return [np.sin(value.astype("float64") * (1 + shift) * 3000).astype("float32")]
+    return SimpleNamespace(
+        threads=1, versions={}, settings={}, outputs=outputs, infer=lambda: None, requests=None, kernels=None
+    )
+"""
+"""An engine whose outputs move by thousands of roundings when its inputs move by one."""
+
+
+@pytest.mark.parametrize(("shift", "is_right"), [(0.0, True), (2e-7, True), (1e-4, False)])
+def test_engines_have_the_allowance_of_a_search_where_rounding_moves_the_reference(
+    shift: float, is_right: bool, tiny_network: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "steep_engine.py").write_text(STEEP)
+    paths, python = {"PYTHONPATH": str(tmp_path)}, Path(sys.executable)
+    reference, engine = (
+        EngineSpec(name, "steep_engine", python, tiny_network, environment=paths, settings={"shift": value})
+        for name, value in (("reference", 0.0), ("engine", shift))
+    )
+    plan = replace(PLAN, processes=1, limit=strict_limit(["float32"]))
+    comparison = compare([engine], reference=reference, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    assert ("is allowed" not in comparison.records[0].failure) == is_right, comparison.records[0].failure
+    assert (comparison.records[0].deviations[0] > plan.limit) == (shift > 0)

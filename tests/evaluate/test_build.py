@@ -126,6 +126,8 @@ def make_builder(
         output_cases=(1,),
         dialect=dialect,
         deviation_limit=lambda _, strict: strict,
+        catalog=SimpleNamespace(approximates=lambda _: False),
+        tolerance=None,
     )
     network: Any = SimpleNamespace(
         summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict, check=CheckInputs({})
@@ -141,9 +143,29 @@ def make_builder(
 def test_a_reference_that_fails_is_not_remembered_as_the_candidates_failure(tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
         failure = make_builder(tmp_path / "a", CRASH, cache=cache, log=log).build("state", Candidate())
-        assert isinstance(failure, Failure) and failure.kind == "infra"
+        assert isinstance(failure, Failure) and failure.kind == "crash" and not failure.is_of_machine
         assert "the build that outputs are compared with failed: killed by SIGSEGV" in failure.reason
-        assert cache.recall("build", "state|O0") is None
+        assert cache.recall("build", "state|O0") is None and log.recall("build", "state|O0") is None
+
+
+class Refusing(Compiler):
+    """A compiler that refuses the network."""
+
+    def ask(self, *_: object, state: str, folder: str, **__: object) -> dict[str, Any]:
+        """Refuse a build."""
+        return {"failure": Failure("compile_error", "build", "", "op `relax.x` has no legalization").to_json()}
+
+
+def test_a_reference_that_the_compiler_refuses_is_no_fault_of_the_machine(tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
+        builder._applier.compiler = Refusing()  # type: ignore[assignment]
+        for candidate in (Candidate(), Candidate(build=BuildOptions(opt_level=3))):
+            failure = builder.build("imported", candidate)
+            assert (
+                isinstance(failure, Failure) and failure.kind == "compile_error" and "no legalization" in failure.reason
+            )
+            assert not failure.is_of_machine and "doctor" not in str(failure.as_error(failure.reason))
 
 
 def test_where_the_reference_fails_by_its_passes_it_is_built_by_none(tmp_path: Path) -> None:
@@ -243,7 +265,7 @@ def test_a_fresh_compile_of_another_binary_is_timed_only_if_its_outputs_are_righ
         assert isinstance(builder.build("state", Candidate()), Built)
         requests = []
 
-        def verify(*_: object, request: dict[str, Any]) -> dict[str, Any]:
+        def verify(*_: object, request: dict[str, Any], **__: object) -> dict[str, Any]:
             requests.append(request["folder"])
             return answer
 
@@ -297,3 +319,26 @@ class Counting(Compiler):
         """Answer a build."""
         self.builds += 1
         return {**super().ask(state=state, folder=folder), "digest": f"{state} {self.builds}"}
+
+
+class Slow(Compiler):
+    """A compiler that notes how long a build may take."""
+
+    limits_s: list[float]
+
+    def ask(self, *_: object, state: str, folder: str, limit_s: float = 0.0, **__: object) -> dict[str, Any]:
+        """Answer a build."""
+        self.limits_s = [*getattr(self, "limits_s", []), limit_s]
+        return super().ask(state=state, folder=folder)
+
+
+def test_a_baseline_is_waited_for_until_the_time_limit_and_a_tenth(tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
+        session: Any = builder._session
+        session.limits, builder._applier.compiler = WorkerLimits(600.0, run_s=60.0), Slow()  # type: ignore[assignment]
+        builder.build("imported", Candidate(build=BuildOptions(opt_level=3)))
+        assert all(60.0 < limit_s <= 66.0 for limit_s in builder._applier.compiler.limits_s)  # type: ignore[attr-defined]
+        # A candidate's own limit is a share of the run's.
+        builder.build("state", Candidate())
+        assert builder._applier.compiler.limits_s[-1] <= 30.0  # type: ignore[attr-defined]

@@ -108,7 +108,7 @@ def test_a_confirmation_is_timed_for_as_long_as_it_compiled() -> None:
         progress=lambda _: None,
     )
     assert isinstance(outcome, Failure)
-    assert evaluator.least_s == [57.0]
+    assert evaluator.least_s[-1] == 57.0
 
 
 def test_the_calls_of_a_profile_are_those_of_the_process_with_the_fastest_inference() -> None:

@@ -12,7 +12,7 @@ from passsearch.evaluate import Agreement, Applier, Builder, Built, Network, Ses
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import WorkerPool
-from passsearch.evaluate.verify import VerifyFact, judge
+from passsearch.evaluate.verify import Allowance, VerifyFact, judge
 from passsearch.store import Fact, Log
 
 OPERATORS = [
@@ -40,12 +40,14 @@ class DeviatingBuilder(Builder):
 def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder:
     """A builder of a session with a tolerance, whose pass `Guess` may change numerics."""
 
+    catalog: Any = SimpleNamespace(approximates=lambda each: "Guess" in str(each.pipeline))
+
     def limit(candidate: Candidate, *, strict: float) -> float:
-        catalog: Any = SimpleNamespace(approximates=lambda each: "Guess" in str(each.pipeline))
         return Session.deviation_limit(SimpleNamespace(tolerance=tolerance, catalog=catalog), candidate, strict=strict)  # type: ignore[arg-type]
 
     limits = WorkerLimits(5.0)
     rules = SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=limits, reference_steps=())
+    rules.catalog, rules.tolerance = catalog, tolerance
     session = cast(Session, rules)
     facts = FactStore(session, log, cache=None, seconds={})
     applier = cast(Applier, SimpleNamespace(graph=SimpleNamespace(root="imported")))
@@ -102,13 +104,13 @@ def test_one_build_is_judged_for_each_candidate_and_built_once(tmp_path: Path) -
     ids=["agrees", "a near tie is not counted", "near ties only", "no finite scores", "no scores"],
 )
 def test_top1_agreement_has_a_value_or_a_reason(leads: tuple[float, ...] | None, agreement: float | None) -> None:
-    outcome = judge(VerifyFact(0.006, 1, leads), 0.01)
+    outcome = judge(VerifyFact(0.006, 1, leads), Allowance(0.01))
     assert isinstance(outcome, Agreement) and outcome.top1_agreement == agreement
     assert bool(outcome.to_json()["unavailable"]) is (agreement is None)
 
 
 def test_another_class_is_wrong_however_near_the_scores() -> None:
-    outcome = judge(VerifyFact(0.006, 1, (0.5, -0.011)), 0.01)
+    outcome = judge(VerifyFact(0.006, 1, (0.5, -0.011)), Allowance(0.01))
     assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
     assert "1 of 2" in outcome.reason and "class" in outcome.reason
 
@@ -123,7 +125,7 @@ def test_an_edge_case_allows_what_rounding_changes_in_the_reference(
 ) -> None:
     changes = {} if math.isnan(change) else {"large": change}
     deviations = {"1": 3e-6, "large": deviation}
-    outcome = judge(VerifyFact(deviation, "large", deviations=deviations, changes=changes), 1.2e-4)
+    outcome = judge(VerifyFact(deviation, "large", deviations=deviations, changes=changes), Allowance(1.2e-4))
     assert isinstance(outcome, Agreement) is passes
     if isinstance(outcome, Failure):
         assert "inputs `large`" in outcome.reason and f"by {deviation:.2g}" in outcome.reason
@@ -134,7 +136,7 @@ def test_an_edge_case_allows_what_rounding_changes_in_the_reference(
 
 def test_random_inputs_have_the_limit_however_unstable_an_edge_case_is() -> None:
     deviations, changes = {"1": 0.01, "large": 0.02}, {"large": 0.3}
-    outcome = judge(VerifyFact(0.02, "large", deviations=deviations, changes=changes), 1.2e-4)
+    outcome = judge(VerifyFact(0.02, "large", deviations=deviations, changes=changes), Allowance(1.2e-4))
     assert isinstance(outcome, Failure) and "seed 1" in outcome.reason
 
 
@@ -142,10 +144,45 @@ def test_outputs_that_are_not_finite_are_refused_in_every_case() -> None:
     changes = {"large": 0.3}
     for deviation in (math.inf, math.nan):
         fact = VerifyFact(deviation, "large", deviations={"1": 0.0, "large": deviation}, changes=changes)
-        assert isinstance(judge(fact, 1.2e-4), Failure)
+        assert isinstance(judge(fact, Allowance(1.2e-4)), Failure)
 
 
 def test_outputs_of_zeros_are_wrong_however_unstable_the_reference_is() -> None:
     fact = VerifyFact(1.0, "large", deviations={"1": 0.0, "large": 1.0}, changes={"large": 0.3})
-    outcome = judge(fact, 1.2e-4)
+    outcome = judge(fact, Allowance(1.2e-4))
     assert isinstance(outcome, Failure) and "0.5 is allowed" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("found", "allowance", "reason"),
+    [
+        ({"factor": 0.05}, Allowance(0.0625), "all values by one factor, 0.05 off"),
+        ({"factor": 0.05}, Allowance(0.0625, is_tolerated=True), ""),
+        ({"mean": 0.05, "mean_change": 1e-4}, Allowance(0.0625), "of their mean magnitude on average"),
+        ({"mean": 0.05, "mean_change": 0.02}, Allowance(0.0625), ""),
+        ({"mean": 0.05}, Allowance(0.0625), ""),
+        (
+            {"slice": 1.0, "slice_of": "slice 4 of axis 1 of output 0"},
+            Allowance(1.2e-4),
+            "slice 4 of axis 1 of output 0",
+        ),
+        ({"slice": 1e-3}, Allowance(1.2e-4), ""),
+        ({"special": {"nan": {"lost": 3, "spread": 0}}}, Allowance(1.2e-4), "3 values are NaN in the reference only"),
+    ],
+)
+def test_finer_comparisons_refuse_what_the_largest_deviation_hides(
+    found: dict[str, Any], allowance: Allowance, reason: str
+) -> None:
+    fact = {"deviation": 0.0, "case": 1, "deviations": {"1": 0.0}, "leads": None, **found}
+    outcome = judge(VerifyFact.from_fact(fact), allowance)
+    assert isinstance(outcome, Failure) == bool(reason)
+    if isinstance(outcome, Failure):
+        assert reason in outcome.reason and outcome.kind == "wrong_result"
+
+
+def test_dropped_values_of_a_candidate_that_may_change_numerics_are_stated() -> None:
+    special = {"nan": {"lost": 3, "spread": 0}, "inf": {"lost": 0, "spread": 2}}
+    fact = {"deviation": 0.0, "case": 1, "deviations": {"1": 0.0}, "leads": None, "special": special}
+    outcome = judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, may_drop=True))
+    assert isinstance(outcome, Agreement) and (outcome.dropped, outcome.spread) == ({"nan": 3}, {"inf": 2})
+    assert outcome.to_json()["dropped"] == {"nan": 3}

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from passsearch.core import CheckInputs, TensorType
-from passsearch.dialects.case_inputs import case_inputs
-from passsearch.dialects.contract import Array
-from passsearch.measure.outputs import relative_deviation, verify
+from passsearch.dialects.case_inputs import case_inputs, timed_inputs
+from passsearch.dialects.comparison import relative_deviation
+from passsearch.dialects.contract import Array, Executable
+from passsearch.measure.after import after_check
+from passsearch.measure.outputs import verify
+from passsearch.measure.rounds import RoundPlan, measure
 
 SCALES = ("zeros", "small", "large")
 
@@ -46,7 +49,7 @@ def test_values_that_are_not_finite_in_both_agree() -> None:
     assert relative_deviation(np.full(2, np.nan), np.full(2, np.nan)) == 0.0
 
 
-class Overflowing:
+class Overflowing(Executable):
     """Is NaN on all inputs, or on large ones only."""
 
     def __init__(self, limit: float) -> None:
@@ -81,7 +84,7 @@ def test_every_case_has_the_types_of_the_network(case_name: int | str) -> None:
     assert (case_name == "zeros") == (not inputs["x"].any())
 
 
-class Clipping:
+class Clipping(Executable):
     """A network that is wrong on large inputs only."""
 
     def __init__(self, limit: float) -> None:
@@ -105,7 +108,7 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     assert right["deviation"] == 0.0
 
 
-class Waves:
+class Waves(Executable):
     """A network that amplifies the rounding of its inputs by their size, with an error on large ones."""
 
     def __init__(self, factor: float, *, error: float = 0.0) -> None:
@@ -200,7 +203,7 @@ def test_a_slow_artifact_runs_on_fewer_inputs_than_a_fast_reference(tmp_path: Pa
     assert verify(Slow(0.01), reference=reference, total_s=0.3, **common)["deviation"] > 0.1
 
 
-class Scores:
+class Scores(Executable):
     """A classifier that always returns the same scores, and other outputs if there are any."""
 
     def __init__(self, scores: Array, *others: Array) -> None:
@@ -242,3 +245,51 @@ def test_the_lead_of_a_class_is_negative_if_another_class_is_best(tmp_path: Path
 )
 def test_other_outputs_are_no_class_scores(outputs: list[Array], tmp_path: Path) -> None:
     assert leads(tmp_path, Scores(*outputs), Scores(*outputs)) is None
+
+
+class Held(Executable):
+    """A network that doubles its input, with a fault that shows after some calls or in the input's memory."""
+
+    def __init__(self, *, right: float = math.inf, clears: bool = False) -> None:
+        self._right, self._clears, self._calls = right, clears, 0
+        self._outputs = np.zeros((2, 8), "float32")
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        self._inputs = {name: array.copy() for name, array in inputs.items()}
+        self.run_repeatedly(1)
+        return [self._outputs.copy()]
+
+    def run_repeatedly(self, number: int) -> None:
+        for _ in range(number):
+            self._calls += 1
+            if self._calls <= self._right:
+                self._outputs[:] = 2 * self._inputs["x"]
+            if self._clears:
+                self._inputs["x"][:] = 0
+
+    def held_inputs(self) -> Mapping[str, Array]:
+        return self._inputs
+
+
+CHECKED = CheckInputs({"x": TensorType((2, 8), "float32")})
+
+
+def test_a_network_that_changes_its_inputs_is_no_reference_and_no_candidate(tmp_path: Path) -> None:
+    common: Any = {"inputs": CHECKED, "cases": (1, 2), "outputs": tmp_path / "reference.npz"}
+    assert verify(Held(clears=True), reference=None, **common)["mismatch"] == "the network changes its input `x`"
+    assert verify(Held(), reference=None, **common)["mismatch"] == ""
+    found = verify(Held(clears=True), reference=tmp_path / "reference.npz", **common)
+    assert found["mismatch"] == "the network changes its input `x`" and math.isinf(found["deviation"])
+
+
+def test_a_network_that_stops_computing_while_it_is_timed_is_found_afterwards(tmp_path: Path) -> None:
+    reference = tmp_path / "reference.npz"
+    verify(Held(), inputs=CHECKED, cases=(1, 2), outputs=reference, reference=None)
+    plan = RoundPlan(rounds=2, runs=2, run_s=0.001)
+    check = after_check(CHECKED, reference, (1, 2))
+    networks = [Held(), Held(right=40), Held(clears=True)]
+    answer = measure(networks, inputs=timed_inputs(CHECKED), plan=plan, cores=[0], check=check)
+    right, lazy, clearing = answer["after"]
+    assert (right["deviation"], right["changed"]) == (0.0, "")
+    assert lazy["deviation"] > 0.1 and not lazy["changed"]
+    assert clearing["changed"] == "the network changes its input `x`"

@@ -67,3 +67,33 @@ def test_a_benchmark_as_text() -> None:
     assert any("openvino" in line and "failed" in line for line in text.splitlines()), "its classification"
     assert "energy_j: not measured: no permission" in text
     assert "versions: onnxruntime 1.32.0" in text
+
+
+def test_the_name_of_an_engine_stays_in_one_line() -> None:
+    names = ("onnxruntime", "relax:nhwc-schedule-cpu", "relax:batchnorm-schedule-cpu")
+    row = {
+        "batch": 1,
+        "latency_s": {"median": 0.01234, "interval": [0.01134, 0.01334]},
+        "ratio": {"by fastest": {"ratio": 1.5, "interval": [1.4, 1.6]}},
+        "compile_s": 12.5,
+        "open_s": [0.5],
+        "memory_bytes": 123_000_000,
+        "deviation": 1e-6,
+        "threads": 2,
+    }
+    document = {
+        "model": {"name": "net", "source": "net.onnx"},
+        "batches": [1],
+        "device": {"name": "CPU"},
+        "threads": 2,
+        "measured_at": "2026-11-24T18:35:00Z",
+        "references": ["PyTorch in float64"],
+        "plan": {"processes": 3, "rounds": 4},
+        "baseline": "onnxruntime",
+        "disturbances": [],
+        "rows": [{**row, "engine": name} for name in names],
+        "friction": {},
+    }
+    for width in (80, 100, 120):
+        starts = [line.split()[0] for line in engines_text(document, width=width).splitlines() if line[:1].strip()]
+        assert {*names} <= {*starts}, width

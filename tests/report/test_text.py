@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from passsearch.report import audit_text, headline_text, result_html, result_text, verdict_text
+from passsearch.report.listings import run_outcome
 
 
 def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None:
@@ -57,7 +58,7 @@ def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None
         (
             {"improved": False, "objective": "compile_time", "ratio": 1.04, "interval": [1.01, 1.07]},
             {"compile_time": {"ratio": 1.04, "interval": [1.01, 1.07]}},
-            "resnet18: no gain over O3 is shown.",
+            "resnet18 is undecided: compile time 1.040 [1.010, 1.070]",
         ),
         ({"improved": True, "objective": "energy", "ratio": 1.2, "interval": [1.1, 1.3]}, {}, "times lower energy"),
         ({"confirmed": False, "reason": "no time"}, {}, "resnet18: no gain is confirmed."),
@@ -370,3 +371,37 @@ def test_the_reference_lists_every_key_of_a_result(result: dict[str, Any]) -> No
     measured = {key for row in ("baseline", "best") for key in result[row]}
     keys = {*result, *result["verdict"], *result["ratios"], *result["space"], *result["seconds"], *measured}
     assert sorted(key for key in keys if f"`{key}`" not in section) == []
+
+
+def test_estimates_that_contradict_each_other_are_undecided_whatever_the_fastest_say(result: dict[str, Any]) -> None:
+    text = "the fastest runs say 22.4 times, the median runs 0.51 times"
+    result["verdict"] |= {"improved": False, "ratio": 22.4, "interval": [12.9, 38.8], "disagreement": text}
+    assert verdict_text(result).startswith("undecided: throughput 22.4 [12.9, 38.8]") and text in verdict_text(result)
+    assert headline_text(result).startswith("resnet18 is undecided") and text in headline_text(result)
+    assert run_outcome(result) == "undecided"
+
+
+def test_a_floor_that_is_no_estimate_is_no_number(result: dict[str, Any]) -> None:
+    result["verdict"] |= {"noise_floor": 2.5e8, "improved": False, "ratio": 44.0, "interval": [0.001, 1e6]}
+    assert "noise floor not estimated" in verdict_text(result) and "44.0 [too wide]" in verdict_text(result)
+    result["verdict"] |= {"noise_floor": None, "noise": 0.3, "processes": 2}
+    assert "too few processes to estimate a noise floor; differences of 30 % were seen" in verdict_text(result)
+
+
+def test_what_is_recommended_instead_of_the_winner_is_said_with_the_reason(result: dict[str, Any]) -> None:
+    loser = {"name": "", "pipeline": "FuseOps", "build": {"opt_level": 0}, "ratio": None}
+    result["rejected"] = {**loser, "reason": "0.7 times the throughput of AS-1 of the catalog, beside it"}
+    assert "not recommended: FuseOps, then build at opt_level=0: 0.7 times the throughput of AS-1" in (
+        result_text(result, width=400)
+    )
+    result["verdict"] |= {"improved": False, "ratio": 0.7, "interval": [0.69, 0.71]}
+    result["best"]["source"] = {"kind": "baseline", "name": "O3"}
+    nothing = {"ratio": 1.0, "interval": None}
+    result["ratios"] = {"throughput": nothing, "compile_time": nothing}
+    assert headline_text(result) == "resnet18: no gain over O3 is shown; O3 is the best."
+
+
+def test_without_a_confirmation_the_catalogs_sequence_is_named(result: dict[str, Any]) -> None:
+    result["verdict"] |= {"confirmed": False, "interval": None, "reason": "no time"}
+    result["best"] |= {"source": {"kind": "sequence", "name": "AS-1"}, "ratio": {"ratio": 44.0, "interval": None}}
+    assert "AS-1 of the catalog is recommended, of which the search read 44.0 times" in headline_text(result)

@@ -20,7 +20,7 @@ from passsearch.evaluate import (
     TimedSamples,
     TimingRequest,
 )
-from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
+from passsearch.evaluate.testing import Fatigue, Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, Pairing, confirm
 from passsearch.search.audit import _confirm_again
@@ -123,7 +123,7 @@ def test_compiles_that_differ_are_the_repetitions(kind: type[SimulatedEvaluator]
         each.interval.high - each.interval.low for each in (confirmation.throughput, confirmation.throughput_of_medians)
     ]
     # Both are intervals over the same repetitions, at the same level.
-    assert 1 / 3 < widths[1] / widths[0] < 3
+    assert 1 / 10 < widths[1] / widths[0] < 10
 
 
 class FailingCompile(SimulatedEvaluator):
@@ -159,7 +159,7 @@ def test_an_accident_of_the_machine_ends_the_repetitions_and_keeps_the_earlier_o
 
 def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_takes_more() -> None:
     assert confirmation_of(100.0).repetitions == 3
-    small = confirmation_of(1.025)
+    small = confirmation_of(1.018)
     assert 3 < small.repetitions <= PLANS.most_repetitions
     assert small.improves("throughput", keep_throughput=0.0)
 
@@ -220,12 +220,13 @@ def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own(num
     evaluator = TimedLog(Machine(Noise(), 3), gains)
     options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "slow_processes": number}
     confirmation = confirmed(evaluator, **options)
-    others, together = evaluator.folders[:2]
+    sustained, others, together = evaluator.folders[:3]
+    assert sustained == (["Fast"], 1), "a slow baseline runs for seconds anyway"
     assert together == (["root", "Fast", "Sequence"], number)
     assert others[0] == ["Fast", "Fast", "Sequence"] and others[1] >= PLANS.least_processes
     assert len(confirmation.baseline_latency_s) == confirmation.repetitions * number
     assert confirmation.processes == len(confirmation.baseline_latency_s)
-    assert len(confirmation.latency_s) == sum(number for names, number in evaluator.folders if "root" not in names)
+    assert len(confirmation.latency_s) == sum(number for names, number in evaluator.folders[1:] if "root" not in names)
     assert confirmation.improves("throughput", keep_throughput=0.0) and confirmation.improves_on_sequence()
     assert 0 < confirmation.floor("throughput") < 0.05
 
@@ -280,7 +281,9 @@ def test_a_continued_run_reads_the_samples_it_recorded(is_slow: bool) -> None:
     first = confirmed(evaluator, **options)
     requests = len(evaluator.record)
     again = confirmed(evaluator, **options)
-    assert requests == len(evaluator.record) == first.repetitions * (2 if is_slow else 1), "every request has its key"
+    sustained = 1
+    expected = sustained + first.repetitions * (2 if is_slow else 1)
+    assert requests == len(evaluator.record) == expected, "every request has its key"
     assert (first.throughput, first.twin, first.over_sequence) == (again.throughput, again.twin, again.over_sequence)
 
 
@@ -474,3 +477,55 @@ def test_compiles_are_added_until_the_compile_time_says_something() -> None:
     assert len(confirmation_of(2.0, repetitions=2, left_s=lambda: -1.0).compile_s) == 2
     by_compile_time = confirmation_of(2.0, repetitions=2, objective="compile_time")
     assert len(by_compile_time.compile_s) == by_compile_time.repetitions
+
+
+@pytest.mark.parametrize(("calls", "seed"), [(400, 3), (400, 4), (1200, 3)])
+def test_a_kernel_that_is_fast_in_its_first_calls_only_is_no_win(calls: int, seed: int) -> None:
+    # 22 times as fast in its first calls, half as fast as the baseline in all others.
+    evaluator = SimulatedEvaluator(
+        Machine(Noise(), seed), {"Fast": 22.0}, latency_s=0.02, fatigue={"Fast": Fatigue(calls, 44.0)}
+    )
+    confirmation = confirmed(evaluator)
+    assert confirmation.throughput is not None and confirmation.throughput.value > 2
+    assert not confirmation.improves("throughput", keep_throughput=0.0)
+    assert "times" in confirmation.disagreement("throughput")
+    assert not confirmed(evaluator, objective="compile_time", keep_throughput=0.98).keeps("compile_time", 0.98)
+
+
+def test_a_kernel_that_tires_after_the_rounds_is_seen_by_a_run_of_some_seconds() -> None:
+    fatigue = {"Fast": Fatigue(1500, 10.0)}
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 2.0}, latency_s=0.002, fatigue=fatigue)
+    confirmation = confirmed(evaluator)
+    assert confirmation.throughput_of_medians is not None and confirmation.throughput_of_medians.value > 1.5
+    assert confirmation.sustained is not None and confirmation.sustained < 0.5
+    assert "without a pause" in confirmation.disagreement("throughput")
+    assert not confirmation.improves("throughput", keep_throughput=0.0)
+
+
+HEAVY = Noise(run=0.2, burst=2.0, burst_every_s=3.0, burst_s=2.0, process=0.2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_effect_far_beyond_the_noise_needs_no_floor(seed: int) -> None:
+    evaluator = SimulatedEvaluator(Machine(HEAVY, seed), {"Fast": 400.0}, latency_s=1.3)
+    # Two repetitions of one process each, as on a busy machine with little time.
+    confirmation = confirmed(evaluator, repetitions=2, left_s=lambda: 1.0)
+    assert confirmation.improves("throughput", keep_throughput=0.0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_is_no_effect_far_beyond_it(seed: int) -> None:
+    evaluator = SimulatedEvaluator(Machine(HEAVY, seed), {}, latency_s=0.3)
+    confirmation = confirmed(evaluator, repetitions=2, left_s=lambda: 1.0)
+    assert not confirmation.improves("throughput", keep_throughput=0.0)
+
+
+def test_two_repetitions_that_are_all_the_time_there_is_have_the_level_of_one_look() -> None:
+    short, usual = (confirmation_of(1.3, repetitions=2, left_s=lambda left_s=left_s: left_s) for left_s in (1.0, 1e4))
+    assert short.level == 0.95 < usual.level
+
+
+def test_one_repetition_without_time_for_another_is_no_confirmation() -> None:
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 2.0})
+    outcome = confirm(evaluator, PAIRING, repetitions=2, progress=lambda _: None, left_s=lambda: 5.0, grace_s=6.0)
+    assert isinstance(outcome, Failure) and outcome.kind == "timeout" and "more time" in outcome.reason

@@ -80,6 +80,9 @@ class Gpu:
         self.free_bytes, self._workspace = self.free_bytes - self._workspace, 0
         return [np.ones(3, "float32")]
 
+    def held_inputs(self) -> dict[str, Any]:
+        return {}
+
 
 @pytest.mark.parametrize(("device", "first", "second"), [("cuda:0", 350, 150), ("cpu", None, None)])
 def test_the_device_memory_of_a_build_has_no_other_build_in_it(

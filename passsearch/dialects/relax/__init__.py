@@ -17,6 +17,7 @@ DIALECT = Dialect(
     script=(
         HERE / "build_model.py",
         HERE / "lowering.py",
+        HERE / "legalization.py",
         HERE / "code_generation.py",
         HERE.with_name("rebuild_checks.py"),
         HERE.with_name("input_values.py"),

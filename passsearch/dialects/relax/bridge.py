@@ -13,7 +13,7 @@ from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorT
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource, SourceNetwork
-from passsearch.dialects.relax import importer, ir_file
+from passsearch.dialects.relax import importer, ir_file, legalization
 from passsearch.dialects.relax.code_generation import CPU, write_library
 from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
@@ -52,6 +52,7 @@ class RelaxBridge(JsonFiles):
     """``passsearch.dialects.contract.Bridge`` for Relax."""
 
     def __init__(self, target: str) -> None:
+        legalization.replace_functions()
         self.target = parse_target(target, parse=_make_target, errors=COMPILER_ERRORS)
         self.constants = Constants()
         self._cuda_fault = _prepare_cuda(self.target)

@@ -14,6 +14,7 @@ from typing import Any
 
 import code_generation
 import cuda_libraries
+import legalization
 import lowering
 import rebuild_checks
 import run_model
@@ -25,6 +26,9 @@ class Relax:
     """The steps of a build with TVM's Relax."""
 
     version = tvm.__version__
+
+    def __init__(self) -> None:
+        legalization.replace_functions()
 
     def parse_target(self, text: str) -> Any:
         """Return the target of a kind with options, a tag or JSON."""
@@ -61,11 +65,12 @@ class Relax:
             threads = len(os.sched_getaffinity(0))
             code_generation.write_library(lowered, target, folder / run_model.NETWORK, threads=threads, cc=compiler)
 
-    def run(self, folder: Path, inputs: dict[str, Any], target: Any, function: str = "main") -> list[Any]:
-        """Return the outputs of one function of the built network."""
+    def open(self, folder: Path, target: Any, function: str) -> Any:
+        """Return one function of the built network, and a function that returns its inputs as they are in memory."""
+        held: dict[str, Any] = {}
         device = "cpu" if "cpu" in target.keys else target.kind.name
-        outputs: list[Any] = run_model.load(folder, device, function)(inputs)
-        return outputs
+        network = run_model.load(folder, device, function, held)
+        return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 
 def prepare_cuda(compiler: str) -> None:

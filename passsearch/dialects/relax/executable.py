@@ -40,11 +40,13 @@ class VirtualMachineExecutable(Executable):
         self._machine = relax.VirtualMachine(library, self._device)
         self._has_events = kind != "cpu"
         self._timed: Any = None
+        self._held: Mapping[str, Any] = {}
 
     def entry(self, function: str) -> "VirtualMachineExecutable":
         """Return an executable of another entry function, with the same weights in memory."""
         other = copy(self)
         other._function, other._timed, other._name = function, None, f"{TIMED}_{next(_NUMBERS)}"
+        other._held = {}
         return other
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
@@ -53,14 +55,22 @@ class VirtualMachineExecutable(Executable):
         # A saved function has its inputs bound: ``run_repeatedly`` copies none, as a deployment would not.
         self._machine.save_function(self._function, self._name, *arrays, include_return=False)
         self._timed = self._machine[self._name]
+        self._held = dict(zip(self._parameters(), arrays, strict=True))
         return [tensor.numpy() for tensor in _flatten(self._machine[self._function](*arrays))]
+
+    def held_inputs(self) -> Mapping[str, Array]:
+        """Return the inputs of the last run as they are in memory."""
+        return {name: tensor.numpy() for name, tensor in self._held.items()}
+
+    def _parameters(self) -> list[str]:
+        """Return the names of the function's parameters in order."""
+        number = self._machine._get_function_arity(self._function)
+        return [self._machine._get_function_param_name(self._function, place) for place in range(number)]
 
     def _arrays(self, inputs: Mapping[str, Array]) -> list[Any]:
         """Return the inputs on the device, in the order of the function's parameters."""
         # The virtual machine takes inputs by place, and only the library knows their order.
-        number = self._machine._get_function_arity(self._function)
-        names = [self._machine._get_function_param_name(self._function, place) for place in range(number)]
-        return [tvm.runtime.tensor(inputs[name], self._device) for name in names]
+        return [tvm.runtime.tensor(inputs[name], self._device) for name in self._parameters()]
 
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them; outputs are not copied."""

@@ -61,6 +61,28 @@ def CombineParallelMatmul() -> Any:  # noqa: N802
     return _pass("CombineParallelMatmul", lambda module: _apply_all(module, passes))
 
 
+def FoldBatchnormToConv2D() -> Any:  # noqa: N802
+    """Return ``relax.transform.FoldBatchnormToConv2D``; a module with a batch norm of 16 bits stays as it is.
+
+    TVM adds the epsilon to the variance in 32 bits, and refuses to multiply weights of 16 by the result.
+    """
+    fold = transform.FoldBatchnormToConv2D()
+    return _pass("FoldBatchnormToConv2D", lambda module: module if _has_narrow_norm(module) else fold(module))
+
+
+def _has_narrow_norm(module: Any) -> bool:
+    types: list[str] = []
+
+    def visit(call: Any) -> None:
+        if getattr(call.op, "name", "") == "relax.nn.batch_norm":
+            types.append(str(call.args[0].ty.dtype))
+
+    for _, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            tvm_ffi.structural_walk(function, (relax.Call, visit))
+    return any("16" in dtype for dtype in types)
+
+
 def FuseTransposeMatmul() -> Any:  # noqa: N802
     """Return ``relax.transform.FuseTransposeMatmul``, followed by removal of the transposes that nothing reads then."""
     passes = (transform.FuseTransposeMatmul(), transform.DeadCodeElimination())

@@ -20,8 +20,11 @@ from tvm import relax
 NETWORK = "network.so"
 
 
-def load(folder: str | Path, device: str = "cpu", function: str = "main") -> Any:
-    """Return one function of the network as a function of arrays by name, which returns a list of arrays."""
+def load(folder: str | Path, device: str = "cpu", function: str = "main", held: dict[str, Any] | None = None) -> Any:
+    """Return one function of the network as a function of arrays by name, which returns a list of arrays.
+
+    ``held`` gets the tensors of the last inputs by name.
+    """
     if device != "cpu":
         cuda_libraries.load_runtime("cc")
     place = tvm.device(device, 0)
@@ -29,7 +32,10 @@ def load(folder: str | Path, device: str = "cpu", function: str = "main") -> Any
     names = [machine._get_function_param_name(function, at) for at in range(machine._get_function_arity(function))]
 
     def run(inputs: dict[str, Any]) -> list[Any]:
-        return flatten(machine[function](*[tvm.runtime.tensor(inputs[name], place) for name in names]))
+        tensors = {name: tvm.runtime.tensor(inputs[name], place) for name in names}
+        if held is not None:
+            held.update(tensors)
+        return flatten(machine[function](*tensors.values()))
 
     return run
 

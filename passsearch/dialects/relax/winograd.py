@@ -2,9 +2,12 @@
 
 A tile of ``size`` by ``size`` outputs takes ``(size + 2)`` squared products instead of ``9 * size`` squared: 2.25 times
 fewer for tiles of 2, 4 times fewer for tiles of 4 (Lavin and Gray, *Fast algorithms for convolutional neural networks*,
-CVPR 2016, whose matrices these are). Three kernels take the place of a convolution: the transform of the data, one
-matrix product for each place in a tile, and the transform of the products, which fuses with the operators after it.
-Weights are transformed at compile time, in float64.
+CVPR 2016, whose matrices for tiles of 2 these are). Tiles of 4 interpolate at 0, 3/4, -3/4, 3/2, -3/2, infinity. With
+1 and 2 in place of 3/4 and 3/2, as in that paper, the largest rounding error is four times as large (about such points:
+Barabasz et al., *Error analysis and improving the accuracy of Winograd convolution for deep neural networks*, 2020).
+Three kernels take the place of a convolution: the transform of the data, one matrix product for each place in a tile,
+and the transform of the products, which fuses with the operators after it. Weights are transformed at compile time, in
+float64.
 
 Imports only TVM and numpy, because an exported deployment holds a copy of this file.
 """
@@ -25,24 +28,24 @@ KERNEL = 3
 DATA = {
     2: ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
     4: (
-        (4, 0, -5, 0, 1, 0),
-        (0, -4, -4, 1, 1, 0),
-        (0, 4, -4, -1, 1, 0),
-        (0, -2, -1, 2, 1, 0),
-        (0, 2, -1, -2, 1, 0),
-        (0, 4, 0, -5, 0, 1),
+        (81 / 64, 0, -45 / 16, 0, 1, 0),
+        (0, -27 / 16, -9 / 4, 3 / 4, 1, 0),
+        (0, 27 / 16, -9 / 4, -3 / 4, 1, 0),
+        (0, -27 / 32, -9 / 16, 3 / 2, 1, 0),
+        (0, 27 / 32, -9 / 16, -3 / 2, 1, 0),
+        (0, 81 / 64, 0, -45 / 16, 0, 1),
     ),
 }
-"""The matrix that transforms data, by the size of a tile."""
+"""The matrix that transforms data, by the size of a tile. All numbers are exact in float32."""
 
 WEIGHTS = {
     2: ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
     4: (
-        (1 / 4, 0, 0),
-        (-1 / 6, -1 / 6, -1 / 6),
-        (-1 / 6, 1 / 6, -1 / 6),
-        (1 / 24, 1 / 12, 1 / 6),
-        (1 / 24, -1 / 12, 1 / 6),
+        (64 / 81, 0, 0),
+        (-128 / 243, -32 / 81, -8 / 27),
+        (-128 / 243, 32 / 81, -8 / 27),
+        (32 / 243, 16 / 81, 8 / 27),
+        (32 / 243, -16 / 81, 8 / 27),
         (0, 0, 1),
     ),
 }
@@ -50,7 +53,12 @@ WEIGHTS = {
 
 PRODUCTS = {
     2: ((1, 1, 1, 0), (0, 1, -1, -1)),
-    4: ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
+    4: (
+        (1, 1, 1, 1, 1, 0),
+        (0, 3 / 4, -3 / 4, 3 / 2, -3 / 2, 0),
+        (0, 9 / 16, 9 / 16, 9 / 4, 9 / 4, 0),
+        (0, 27 / 64, -27 / 64, 27 / 8, -27 / 8, 1),
+    ),
 }
 """The matrix that transforms products."""
 

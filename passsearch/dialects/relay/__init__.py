@@ -18,6 +18,7 @@ DIALECT = Dialect(
         HERE.with_name("rebuild_checks.py"),
         HERE.with_name("input_values.py"),
         HERE.with_name("linker.py"),
+        HERE / "keep_nan.py",
         HERE / "quantized.py",
         HERE / "run_model.py",
         HERE / "run_model.cc",

@@ -22,6 +22,7 @@ from passsearch.dialects.relay.executable import (
     folder_bytes,
     planned_bytes,
 )
+from passsearch.dialects.relay.keep_nan import keep_nan
 from passsearch.dialects.relay.kernels import LoweredKernels, kernel_hashes, kernels_digest
 from passsearch.dialects.relay.quantized import canonicalize_quantized
 from passsearch.dialects.relay.summary import count_operators, summarize
@@ -144,7 +145,12 @@ class RelayBridge(JsonFiles):
         # After the build only machine code is left, so an instrument reads the lowered kernels during it.
         lowered, clock = LoweredKernels(), BuildClock()
         try:
-            with build_context(options, opt_level=options.opt_level, instruments=[lowered, clock]):
+            with build_context(
+                options,
+                opt_level=options.opt_level,
+                instruments=[lowered, clock],
+                config=keep_nan(dict(options.config)),
+            ):
                 library = relay.build(canonicalize_quantized(module, opt_level=options.opt_level), self.target)
         except BUILD_ERRORS as error:
             raise CompileError(error_line(error)) from error

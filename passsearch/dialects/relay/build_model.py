@@ -14,6 +14,7 @@ import rebuild_checks
 
 with rebuild_checks.empty_working_folder():
     import tvm
+    from keep_nan import keep_nan
     from quantized import canonicalize_quantized
     from run_model import GRAPH, KERNELS, PARAMETERS, load
     from tvm import relay
@@ -45,7 +46,7 @@ class Relay:
             opt_level=options["opt_level"],
             required_pass=options["required"],
             disabled_pass=options["disabled"],
-            config=options["config"],
+            config=keep_nan(options["config"]),
         )
         # Before the build, which takes longer than to find out that the machine has no linker.
         compiler = rebuild_checks.require_linker()
@@ -55,11 +56,11 @@ class Relay:
         (folder / GRAPH).write_text(library.get_graph_json())
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
 
-    def run(self, folder: Path, inputs: dict[str, Any], target: Any) -> list[Any]:
-        """Return the outputs of the built network."""
+    def open(self, folder: Path, target: Any, function: str) -> Any:
+        """Return the built network, and a function that returns its inputs as they are in memory."""
+        held: dict[str, Any] = {}
         device = "cpu" if target.kind.name == "llvm" else target.kind.name
-        outputs: list[Any] = load(folder, device)(inputs)
-        return outputs
+        return load(folder, device, held), lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 
 if __name__ == "__main__":

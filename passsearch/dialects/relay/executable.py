@@ -24,6 +24,7 @@ class GraphExecutable(Executable):
         self._device, self._has_events = tvm.device(kind, index), kind != "cpu"
         self._folder = artifact.folder
         self._has_profiler = False
+        self._names: list[str] = []
         self._module = self._load(tvm.get_global_func("tvm.graph_executor.create"))
 
     def _load(self, create: Callable[..., Any]) -> Any:
@@ -39,10 +40,15 @@ class GraphExecutable(Executable):
         self._module.run()
         return [self._module.get_output(index).numpy() for index in range(self._module.get_num_outputs())]
 
+    def held_inputs(self) -> Mapping[str, Array]:
+        """Return the inputs of the last run as they are in memory."""
+        return {name: self._module.get_input(name).numpy() for name in self._names}
+
     def _set_inputs(self, inputs: Mapping[str, Array]) -> None:
-        for name, array in inputs.items():
-            if self._module.get_input_index(name) >= 0:  # an input that nothing reads is not in the graph
-                self._module.set_input(name, array)
+        # An input that nothing reads is not in the graph.
+        self._names = [name for name in inputs if self._module.get_input_index(name) >= 0]
+        for name in self._names:
+            self._module.set_input(name, inputs[name])
 
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them."""

@@ -27,8 +27,11 @@ with tempfile.TemporaryDirectory() as empty:
 KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
 
 
-def load(folder: str | Path, device: str = "cpu") -> Any:
-    """Return the network as a function of arrays by name, which returns a list of arrays."""
+def load(folder: str | Path, device: str = "cpu", held: dict[str, Any] | None = None) -> Any:
+    """Return the network as a function of arrays by name, which returns a list of arrays.
+
+    ``held`` gets the tensors of the last inputs by name.
+    """
     folder = Path(folder)
     kernels = tvm.runtime.load_module(str(folder / KERNELS))
     executor = graph_executor.create((folder / GRAPH).read_text(), kernels, tvm.device(device, 0))
@@ -39,6 +42,8 @@ def load(folder: str | Path, device: str = "cpu") -> Any:
             if executor.get_input_index(name) >= 0:  # an input that nothing reads is not in the graph
                 executor.set_input(name, array)
         executor.run()
+        if held is not None:
+            held.update({name: executor.get_input(name) for name in inputs if executor.get_input_index(name) >= 0})
         return [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
 
     return run

@@ -94,11 +94,24 @@ class Machine:
         self._now_s += seconds * slow * math.exp(self.rng.gauss(0, noise.run))
 
 
+@dataclass(frozen=True)
+class Fatigue:
+    """A kernel that is fast in the first calls of its process, as one does that gives up its work later.
+
+    Attributes:
+        calls: Number of inferences that run at full speed.
+        slowness: Time of the later ones, as a multiple of that of the first.
+    """
+
+    calls: int
+    slowness: float
+
+
 class LoadedArtifact(Executable):
     """An artifact loaded into one process of the machine."""
 
-    def __init__(self, machine: Machine, seconds: float) -> None:
-        self._machine = machine
+    def __init__(self, machine: Machine, seconds: float, fatigue: Fatigue | None = None) -> None:
+        self._machine, self._fatigue, self._calls = machine, fatigue, 0
         self._seconds = seconds * math.exp(machine.rng.gauss(0, machine.noise.process))
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
@@ -108,7 +121,13 @@ class LoadedArtifact(Executable):
     def run_repeatedly(self, number: int) -> None:
         """Run a number of inferences from a new place on the stack."""
         rng, stack = self._machine.rng, self._machine.noise.stack
-        self._machine.spend(number * self._seconds * (1 + rng.expovariate(1 / stack)))
+        self._machine.spend(self._work(number) * self._seconds * (1 + rng.expovariate(1 / stack)))
+
+    def _work(self, number: int) -> float:
+        """Return the time of the next inferences, as a multiple of the first one's."""
+        fast = number if self._fatigue is None else max(0, min(number, self._fatigue.calls - self._calls))
+        self._calls += number
+        return fast + (number - fast) * (self._fatigue.slowness if self._fatigue else 1.0)
 
 
 class SimulatedEvaluator:
@@ -124,6 +143,8 @@ class SimulatedEvaluator:
         *,
         compile_gains: Mapping[str, float] | None = None,
         plans: MeasurementPlans | None = None,
+        latency_s: float = LATENCY_S,
+        fatigue: Mapping[str, Fatigue] | None = None,
     ) -> None:
         """Simulate a network.
 
@@ -132,7 +153,10 @@ class SimulatedEvaluator:
             gains: Speed as a multiple of the baseline's, by pipeline; 1 for a pipeline that is not named.
             compile_gains: Speed of the build as a multiple of the baseline's, in the same way.
             plans: Plans by which artifacts are timed.
+            latency_s: Seconds of the baseline's inference.
+            fatigue: Pipelines that are fast in their first calls only.
         """
+        self._latency_s, self._fatigue = latency_s, fatigue or {}
         self._machine, self._gains, self._compile_gains = machine, gains, compile_gains or {}
         self.graph, self.batch, self.plans = StateGraph("root"), 1, plans or MeasurementPlans()
 
@@ -202,7 +226,10 @@ class SimulatedEvaluator:
         return self._machine.compile_s(BUILD_S / self._compile_gains.get(state, 1.0))
 
     def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Samples]:
-        loaded = [LoadedArtifact(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in names]
+        loaded = [
+            LoadedArtifact(self._machine, self._latency_s / self._gains.get(name, 1.0), self._fatigue.get(name))
+            for name in names
+        ]
         idle = CpuTimes(0.0, 0.0, 0.0, 0.0)
         # The effect of the stack is simulated, so runs need not begin at different places of the real one.
         plan = replace(plan, depths=1)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-LIMIT = {2: 1e-6, 4: 1e-5}
+LIMIT = {2: 1e-6, 4: 2.5e-6}
 """Largest deviation by the size of a tile, as a share of the largest output; a search accepts 1.2e-4."""
 
 

@@ -36,8 +36,19 @@ ASYMMETRIC = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
 BOXES = [constant("b", [[1.0, 2.0, 5.0, 6.0]], "float32"), constant("i", [0])]
 
 
-def boxes(mode: str) -> object:
-    return layer("RoiAlign", 16, BOXES, coordinate_transformation_mode=mode)[1]
+def boxes(where: str, mode: str = "avg") -> object:
+    return layer("RoiAlign", 16, BOXES, coordinate_transformation_mode=where, mode=mode)[1]
+
+
+def of_another_domain() -> object:
+    model = layer("ScaledTanh", 17)[1]
+    model.graph.node[0].domain = "pkg.layers"
+    return model
+
+
+LSTM = [weight("w", 1, 16, 3), weight("r", 1, 16, 4)]
+TRAINING = [constant("ratio", 0.5, "float32"), constant("t", True, "bool")]
+ATTENTION = [weight("k", 1, 2, 4, 8), weight("v", 1, 2, 4, 8)]
 
 
 MODELS = {
@@ -54,6 +65,13 @@ MODELS = {
     "maximum that pads": pool("MaxPool", pads=[1, 1, 1, 1]),
     "turned convolution that pads by itself": turned(auto_pad="SAME_UPPER"),
     "turned convolution with pads": turned(pads=[1, 0, 0, 1]),
+    "maximum of a box": boxes("output_half_pixel", "max"),
+    "dropout that trains": layer("Dropout", 13, TRAINING)[1],
+    "an operator of another domain": of_another_domain(),
+    "attention of ONNX": layer("Attention", 23, ATTENTION, shape=(1, 2, 4, 8))[1],
+    "an attribute that nothing reads": layer("LSTM", 14, LSTM, shape=(5, 2, 3), hidden_size=4, input_forget=1)[1],
+    "random numbers": layer("RandomNormalLike", 13)[1],
+    "inverse transform of one side": layer("DFT", 17, shape=(1, 6, 2), inverse=1, onesided=1)[1],
     "branch by data": GRAPHS["branch-of-data"](),
     "counted loop": GRAPHS["loop-counted"](),
     "size by data": layer("NonZero", 13, shape=(3, 4), dtypes={"y": "int64"})[1],

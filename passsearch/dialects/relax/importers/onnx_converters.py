@@ -1,15 +1,19 @@
 """Converters of ONNX operators that TVM's importer of Relax lacks or gets wrong.
 
-* ``LSTM`` and ``GRU`` are missing. Each becomes one step of operators for each element of the sequence.
 * ``Slice`` before operator set 10 has its bounds as attributes, which TVM does not read.
 * ``Upsample`` rounds like Resize with its defaults, although ONNX defines it to round down.
 * ``Resize`` of operator sets 11 and 12 has an empty constant for scales or sizes that are not given; TVM takes it for
   given. Scales that give no whole size are refused: ONNX computes positions from the scales, TVM from the sizes. So are
   ``antialias``, ``axes`` and a policy for the aspect ratio, which TVM does not read.
+* ``Resize`` of other axes than the last ones, such as those of TensorFlow's images: TVM resizes the last ones.
+* ``RoiAlign`` by the largest sample is refused: ONNX Runtime weighs the samples before.
+* ``Expand`` and ``ConstantOfShape`` to a shape that is known at run time only are refused, as is
+  ``NonMaxSuppression`` by such numbers: TVM takes the shape as it is, where ONNX broadcasts, and numbers of its own.
 * ``MaxPool`` with automatic padding: TVM rounds the size of SAME_LOWER down, ONNX up, and pads by a negative width if
   the kernel is smaller than the stride.
 * ``ConvTranspose`` with ``output_shape``, which TVM does not read.
 * ``TopK`` of operator set 10 has its number as an input; TVM takes 1.
+* ``SequenceInsert`` at a negative place: TVM counts one place further.
 * ``RoiAlign`` with half pixels: TVM moves the boxes before it scales them, ONNX afterwards.
 * ``GridSample`` by cubic interpolation with a repeated border is refused: TVM repeats it at another place.
 """
@@ -24,6 +28,9 @@ from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from passsearch.dialects.refusal import refuse_unread_resize
+from passsearch.dialects.relax.importers.onnx_elements import ELEMENTS
+from passsearch.dialects.relax.importers.onnx_norms import NORMS
+from passsearch.dialects.relax.importers.onnx_recurrent import RECURRENT
 
 _SAME = (b"SAME_UPPER", b"SAME_LOWER")
 
@@ -48,10 +55,56 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
 
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        kept = [_unless_empty(value, params) for value in inputs]
+        kept = [_unless_empty(value, params) for value in [*inputs, None, None, None][:4]]
         _refuse_fractions(kept, params)
         refuse_unread_resize(attr)
-        return super()._impl_v18(bb, kept, attr, params)
+        axes = _resized_axes(kept, params)
+        rank = len(kept[0].ty.shape)
+        if axes is None or (rank > 2 and 0 not in axes and 1 not in axes):
+            return super()._impl_v18(bb, kept, attr, params)
+        if not 2 < rank < 6 or len(axes) > rank - 2:
+            raise NotImplementedError(f"{len(axes)} resized axes of {rank} are not supported")
+        return cls._moved(bb, kept, attr, params, axes)
+
+    @classmethod
+    def _moved(cls, bb: Any, inputs: Any, attr: Any, params: Any, axes: Sequence[int]) -> Any:
+        """Return the resized data, whose resized axes are the last ones meanwhile."""
+        rank = len(inputs[0].ty.shape)
+        order = [axis for axis in range(rank) if axis not in axes] + list(axes)
+        order[2:] = sorted(order[2:])
+        moved = bb.emit(relax.op.permute_dims(inputs[0], order))
+        rest = [_reordered(value, order, params) for value in inputs[1:]]
+        resized = bb.emit(super()._impl_v18(bb, [moved, *rest], attr, params))
+        return relax.op.permute_dims(resized, [order.index(axis) for axis in range(rank)])
+
+
+def _numbers(value: Any, params: Any) -> Any:
+    """Return the values of a constant or of a shape, ``None`` for others."""
+    constant = value if value is None else onnx_frontend.get_constant(value, params)
+    if isinstance(constant, GenericConst):
+        return constant.value.numpy()
+    return np.array([int(size) for size in constant.values]) if isinstance(constant, relax.ShapeExpr) else None
+
+
+def _resized_axes(inputs: Sequence[Any], params: Any) -> list[int] | None:
+    """Return the axes whose size a Resize changes, ``None`` where that is not known."""
+    _, _, scales, sizes = inputs
+    if (factors := _numbers(scales, params)) is not None:
+        return [axis for axis, factor in enumerate(factors) if factor != 1]
+    if (targets := _numbers(sizes, params)) is not None:
+        return [axis for axis, size in enumerate(inputs[0].ty.shape) if int(size) != int(targets[axis])]
+    return None
+
+
+def _reordered(value: Any, order: Sequence[int], params: Any) -> Any:
+    """Return a constant with one value for each axis, or its two ends, in another order of the axes."""
+    if value is None:
+        return None
+    values = _numbers(value, params)
+    if values is None:
+        raise NotImplementedError("a region that is known at run time only is not supported")
+    parts = [part[list(order)] for part in values.reshape(-1, len(order))]
+    return relax.const(np.concatenate(parts), str(values.dtype))
 
 
 def _refuse_fractions(inputs: Sequence[Any], params: Any) -> None:
@@ -127,7 +180,19 @@ def _padded(attr: Mapping[str, Any], widths: Sequence[int]) -> dict[str, Any]:
 
 
 class TopK(onnx_frontend.TopK):  # type: ignore[misc]
-    """Converter of TopK with the number as an input from operator set 10 on."""
+    """Converter of TopK with the number as an input from operator set 10 on, for types that TVM sorts."""
+
+    @classmethod
+    def get_converter(cls, opset: int) -> Any:
+        """Return the function that converts a node."""
+        convert = super().get_converter(opset)
+
+        def converted(bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+            if str(inputs[0].ty.dtype).startswith("u"):
+                raise NotImplementedError(f"elements of {inputs[0].ty.dtype} are not supported; cast them to int64")
+            return convert(bb, inputs, attr, params)
+
+        return converted
 
     @classmethod
     def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
@@ -139,6 +204,8 @@ class RoiAlign(onnx_frontend.RoiAlign):  # type: ignore[misc]
 
     @classmethod
     def _impl(cls, bb: Any, inputs: Any, attr: Any, params: Any, default: Any) -> Any:
+        if attr.get("mode") == b"max":
+            raise NotImplementedError("the mode max is not supported; use avg")
         mode = attr.get("coordinate_transformation_mode", default)
         if mode in (b"half_pixel", "half_pixel"):
             # TVM moves by half a pixel of the unscaled image; this makes up for it.
@@ -178,135 +245,72 @@ class Upsample(onnx_frontend.Upsample):  # type: ignore[misc]
         return Resize._impl_v18(bb, [inputs[0], None, inputs[1], None], settings, params)
 
 
-class _Recurrent(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
-    """The common part of LSTM and GRU, which differ in one step."""
-
-    kind: str
-    activations: tuple[bytes, ...]
-    states: int
+class Expand(onnx_frontend.Expand):  # type: ignore[misc]
+    """Converter of Expand to a constant shape."""
 
     @classmethod
-    def _impl_v7(cls, bb: Any, inputs: Any, attr: Mapping[str, Any], params: Any) -> Any:
-        arguments: list[Any] = [*inputs, None, None, None, None, None, None]
-        sequence, weight, recurrence, bias, lengths, *start = arguments[:8]
-        cls._refuse_unsupported(attr, [lengths, *start[cls.states :]])
-        steps, batch, _ = (int(size) for size in sequence.ty.shape)
-        elements = [_element(bb, sequence, index) for index in range(steps)]
-        directions = _DIRECTIONS[attr.get("direction", b"forward")]
-        zeros = relax.const(np.zeros((batch, attr["hidden_size"]), str(sequence.ty.dtype)))
-        ends = []
-        for index, order in enumerate(directions):
-            parts = [None if part is None else _element(bb, part, index) for part in (weight, recurrence, bias)]
-            state = [zeros if part is None else _element(bb, part, index) for part in start[: cls.states]]
-            outputs = []
-            for element in elements[::order]:
-                state = cls._step(bb, element, state, parts, attr)
-                outputs.append(state[0])
-            ends.append((outputs[::order], state))
-        # [steps, directions, batch, hidden], then every state as [directions, batch, hidden].
-        whole = [_stack(bb, [outputs[step] for outputs, _ in ends]) for step in range(steps)]
-        last = [_stack(bb, [state[number] for _, state in ends]) for number in range(cls.states)]
-        return relax.Tuple([_stack(bb, whole), *last])
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        _refuse_unknown(inputs[1], params, "a shape")
+        return super()._impl_v13(bb, inputs, attr, params)
+
+
+class ConstantOfShape(onnx_frontend.ConstantOfShape):  # type: ignore[misc]
+    """Converter of ConstantOfShape of a constant shape."""
 
     @classmethod
-    def _refuse_unsupported(cls, attr: Mapping[str, Any], inputs: Sequence[Any]) -> None:
-        activations = tuple(attr.get("activations", ()))
-        is_usual = activations in ((), cls.activations, 2 * cls.activations)
-        options = [name for name in ("clip", "input_forget", "layout") if attr.get(name)]
-        if not is_usual or options or any(value is not None for value in inputs):
-            raise NotImplementedError(
-                f"Operator {cls.kind} is not supported with sequence lengths, peepholes, other activations than "
-                "ONNX's defaults, clip, input_forget or layout"
-            )
+    def _impl_v9(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        _refuse_unknown(inputs[0], params, "a shape")
+        return super()._impl_v9(bb, inputs, attr, params)
+
+
+class NonMaxSuppression(onnx_frontend.NonMaxSuppression):  # type: ignore[misc]
+    """Converter of NonMaxSuppression by constant numbers, with ONNX's defaults."""
 
     @classmethod
-    def _step(
-        cls, bb: Any, element: Any, state: Sequence[Any], parts: Sequence[Any], attr: Mapping[str, Any]
-    ) -> list[Any]:
-        raise NotImplementedError
+    def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        most, overlap, score = [*list(inputs)[2:], None, None, None][:3]
+        for value in (most, overlap, score):
+            if value is not None:
+                _refuse_unknown(value, params, "a number")
+        # TVM also removes boxes that overlap as much as the limit; ONNX removes those that overlap more.
+        limit = np.float32(0) if overlap is None else _numbers(overlap, params).reshape(()).astype("float32")
+        numbers = [
+            relax.const(0 if most is None else int(_numbers(most, params).item()), "int64"),
+            relax.const(np.nextafter(limit, np.float32(np.inf)), "float32"),
+            relax.const(np.finfo("float32").min, "float32") if score is None else score,
+        ]
+        return super()._impl_v10(bb, [inputs[0], inputs[1], *numbers], attr, params)
 
 
-class LSTM(_Recurrent):
-    """Converter of LSTM: gates in the order input, output, forget, cell (ONNX's operator documentation)."""
-
-    kind, activations, states = "LSTM", (b"Sigmoid", b"Tanh", b"Tanh"), 2
-
-    @classmethod
-    def _step(
-        cls, bb: Any, element: Any, state: Sequence[Any], parts: Sequence[Any], attr: Mapping[str, Any]
-    ) -> list[Any]:
-        weight, recurrence, bias = parts
-        both = [None, None] if bias is None else _split(bb, bias, 2)
-        sums = bb.emit(relax.op.add(_linear(bb, element, weight, both[0]), _linear(bb, state[0], recurrence, both[1])))
-        entry, output, forget, cell = _split(bb, sums, 4, axis=1)
-        kept = relax.op.multiply(relax.op.sigmoid(forget), state[1])
-        memory = bb.emit(relax.op.add(kept, relax.op.multiply(relax.op.sigmoid(entry), relax.op.tanh(cell))))
-        return [bb.emit(relax.op.multiply(relax.op.sigmoid(output), relax.op.tanh(memory))), memory]
-
-
-class GRU(_Recurrent):
-    """Converter of GRU: gates in the order update, reset, hidden (ONNX's operator documentation)."""
-
-    kind, activations, states = "GRU", (b"Sigmoid", b"Tanh"), 1
+class SequenceInsert(onnx_frontend.SequenceInsert):  # type: ignore[misc]
+    """Converter of SequenceInsert that counts a negative place from the end, as Python does."""
 
     @classmethod
-    def _step(
-        cls, bb: Any, element: Any, state: Sequence[Any], parts: Sequence[Any], attr: Mapping[str, Any]
-    ) -> list[Any]:
-        weights, recurrences = _split(bb, parts[0], 3), _split(bb, parts[1], 3)
-        biases = 6 * [None] if parts[2] is None else _split(bb, parts[2], 6)
-        of_input = [_linear(bb, element, *pair) for pair in zip(weights, biases[:3], strict=True)]
-        update, reset = (
-            bb.emit(
-                relax.op.sigmoid(
-                    relax.op.add(of_input[gate], _linear(bb, state[0], recurrences[gate], biases[3 + gate]))
-                )
-            )
-            for gate in (0, 1)
-        )
-        if attr.get("linear_before_reset"):
-            recalled = relax.op.multiply(reset, _linear(bb, state[0], recurrences[2], biases[5]))
-        else:
-            recalled = _linear(bb, bb.emit(relax.op.multiply(reset, state[0])), recurrences[2], biases[5])
-        hidden = bb.emit(relax.op.tanh(relax.op.add(of_input[2], recalled)))
-        # (1 - update) * hidden + update * state
-        change = relax.op.multiply(update, relax.op.subtract(state[0], hidden))
-        return [bb.emit(relax.op.add(hidden, change))]
+    def _impl_v11(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        place = inputs[2] if len(inputs) > 2 else None
+        if isinstance(place, GenericConst) and place.value.numpy() < 0:
+            place = relax.const(int(place.value.numpy()) + len(inputs[0]), "int64")
+        return super()._impl_v11(bb, [*list(inputs)[:2], *([] if place is None else [place])], attr, params)
 
 
-_DIRECTIONS = {b"forward": (1,), b"reverse": (-1,), b"bidirectional": (1, -1)}
-"""Order in which each direction reads the sequence."""
-
-
-def _element(bb: Any, value: Any, index: int) -> Any:
-    """Return one element of the first dimension, without that dimension."""
-    part = relax.op.strided_slice(value, axes=[0], begin=[index], end=[index + 1])
-    return bb.emit(relax.op.squeeze(part, [0]))
-
-
-def _split(bb: Any, value: Any, count: int, *, axis: int = 0) -> list[Any]:
-    """Return equal parts of a value along an axis."""
-    parts = bb.emit(relax.op.split(value, count, axis=axis))
-    return [bb.emit(relax.TupleGetItem(parts, index)) for index in range(count)]
-
-
-def _linear(bb: Any, data: Any, weight: Any, bias: Any) -> Any:
-    product = bb.emit(relax.op.matmul(data, bb.emit(relax.op.permute_dims(weight))))
-    return product if bias is None else bb.emit(relax.op.add(product, bias))
-
-
-def _stack(bb: Any, values: Sequence[Any]) -> Any:
-    return bb.emit(relax.op.concat([bb.emit(relax.op.expand_dims(value, 0)) for value in values], axis=0))
+def _refuse_unknown(value: Any, params: Any, what: str) -> None:
+    if not isinstance(onnx_frontend.get_constant(value, params), GenericConst | relax.ShapeExpr):
+        raise NotImplementedError(f"{what} that is known at run time only is not supported; make it a constant")
 
 
 CONVERTERS: Mapping[str, Any] = {
+    **ELEMENTS,
+    **NORMS,
+    **RECURRENT,
+    "ConstantOfShape": ConstantOfShape,
     "ConvTranspose": ConvTranspose,
+    "Expand": Expand,
     "GridSample": GridSample,
-    "GRU": GRU,
-    "LSTM": LSTM,
     "MaxPool": MaxPool,
+    "NonMaxSuppression": NonMaxSuppression,
     "Resize": Resize,
     "RoiAlign": RoiAlign,
+    "SequenceInsert": SequenceInsert,
     "Slice": Slice,
     "TopK": TopK,
     "Upsample": Upsample,

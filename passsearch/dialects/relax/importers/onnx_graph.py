@@ -11,12 +11,13 @@ from unittest.mock import patch
 import numpy as np
 import onnx
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
+from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.refusal import naming_operator
+from passsearch.dialects.onnx_nodes import checked, name_nodes
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
 
@@ -27,17 +28,32 @@ def read(source: ModelSource) -> tvm.IRModule:
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, "Clip": _Clip, "Pad": _Pad}
     # TVM has no interface to replace a converter, so its table is patched during the import.
-    importer = onnx_frontend.ONNXGraphImporter
+    importer, model = onnx_frontend.ONNXGraphImporter, onnx.load(str(source.path))
+    nodes = name_nodes(model, source.inputs)
+    convert = checked(importer._convert_operator, nodes=nodes, types_of=_types, errors=COMPILER_ERRORS)
     with (
         patch.object(onnx_frontend, "_get_convert_map", lambda: converters),
-        patch.object(importer, "_convert_operator", naming_operator(importer._convert_operator, COMPILER_ERRORS)),
+        patch.object(importer, "_convert_operator", convert),
     ):
         return from_onnx(
-            onnx.load(str(source.path)),
+            model,
             shape_dict=shapes or None,
             dtype_dict=types or "float32",
             sanitize_input_names=False,  # else `input.1` becomes another name than the user's
         )
+
+
+def _types(converted: Any) -> Sequence[TensorType | None]:
+    """Return the types of what the conversion of a node returns, ``None`` for one that is no tensor."""
+    kinds = converted.ty.fields if isinstance(converted.ty, relax.TupleType) else [converted.ty]
+    return [_tensor_type(kind) for kind in kinds]
+
+
+def _tensor_type(kind: Any) -> TensorType | None:
+    if not isinstance(kind, relax.TensorType) or kind.ndim < 0 or not isinstance(kind.shape, relax.ShapeExpr):
+        return None
+    sizes = (int(size) if isinstance(size, tirx.IntImm) else None for size in kind.shape.values)
+    return TensorType(tuple(sizes), str(kind.dtype))
 
 
 class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
@@ -51,8 +67,17 @@ class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
     def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         data, low, high = inputs[0], _bound(inputs[1], -np.inf, params), _bound(inputs[2], np.inf, params)
         if low is None or high is None or "float" not in str(data.ty.dtype):
-            return super()._impl_v13(bb, inputs, attr, params)
+            return cls._between(bb, data, inputs[1], inputs[2])
         return relax.op.clip(data, min(low, high), high)  # ONNX takes the upper bound if the bounds are exchanged
+
+    @classmethod
+    def _between(cls, bb: Any, data: Any, low: Any, high: Any) -> Any:
+        """Return data between bounds that are known at run time; a bound that is not a number does not bound."""
+        for bound, extreme in ((low, relax.op.maximum), (high, relax.op.minimum)):
+            if bound is not None:
+                number = cls._sanitize_nan_clip_bound(bb, bound, for_min=bound is low)
+                data = bb.emit(extreme(data, number))
+        return data
 
 
 def _bound(value: Any, default: float, params: Any) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from .library_calls import call_library
 from .registers import Registers, registers_of
 
 
@@ -27,7 +28,7 @@ def cpu_pass(schedule: Callable[[Any, Registers], Any], *, name: str) -> Any:
 def unscheduled(module: Any) -> list[tuple[Any, Any]]:
     """Return the functions of loops that have no schedule yet, with the variables that name them."""
     return [
-        (name, function)
+        (name, call_library(function))
         for name, function in module.functions_items()
         if isinstance(function, tirx.PrimFunc) and not (function.attrs and "tirx.is_scheduled" in function.attrs)
     ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir
@@ -128,16 +130,18 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
     # New names, because TVM stores a function's type with the variable that names it.
     names = {name: builder.add_func(entry.function, f"{name}{PACKED}") for name, entry in packed.items()}
 
-    # Calls that read the same constant, as those of a recurrent network do, share its packed form.
-    constants: dict[tuple[int, Packing], Any] = {}
+    # Equal constants, such as those of the steps of a recurrent network, share their packed form. Equal by content: a
+    # module that was stored and read again has one array where it had two equal ones, and must give the same module.
+    constants: dict[tuple[bytes, str, Packing], Any] = {}
 
     def pack(constant: Any, packing: Packing | None) -> Any:
         if packing is None:
             return constant
-        key = (constant.value.__chandle__(), packing)
+        values = constant.value.numpy()
+        key = (_digest(values), str(constant.ty), packing)
         if key not in constants:
             # A tensor of TVM's, because ``const`` narrows a numpy array of 64 bits to 32.
-            constants[key] = relax.const(tvm.runtime.tensor(packing.array(constant.value.numpy())))
+            constants[key] = relax.const(tvm.runtime.tensor(packing.array(values)))
         return constants[key]
 
     def replace_call(call: Any) -> Any:
@@ -152,6 +156,11 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
     for entry in _entries(module):
         module.update_func(entry, tvm_ffi.structural_map(module[entry], (relax.Call, replace_call)))
     return relax.transform.DeadCodeElimination()(module)
+
+
+def _digest(values: Any) -> bytes:
+    """Return a digest of the content of an array."""
+    return hashlib.blake2b(np.ascontiguousarray(values).view("uint8").data).digest()
 
 
 def _constant_places(module: Any) -> dict[str, frozenset[int]]:

@@ -30,6 +30,12 @@ def local_inference(importer: ModuleType) -> Iterator[None]:
         yield
 
 
+def dtype_of(value: Any) -> str:
+    """Return the dtype of an expression of the importer."""
+    # Looked up at each call, because `local_inference` replaces the function.
+    return str(common.infer_type(value).checked_type.dtype)
+
+
 def _local_infer_type(infer_all: Callable[..., Any]) -> Callable[..., Any]:
     def infer_type(node: Any, mod: tvm.IRModule | None = None) -> Any:
         return node if mod is None and _set_type(node) else infer_all(node, mod)

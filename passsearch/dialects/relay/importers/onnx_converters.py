@@ -2,16 +2,18 @@
 
 * ``MatMul`` of a vector and a tensor of rank three or more is refused by TVM, and in some builds that of a tensor of
   rank four or more and a constant matrix: here the operands get ranks that TVM takes.
-* ``GroupNormalization`` is missing.
 * ``Reduce*`` with axes as an input reduces the first axis only, or is refused.
 * ``Gather``, ``GatherND`` and ``ScatterND`` read and write outside the tensor for a negative constant index.
 * ``Gelu`` always computes ``erf``, also where the network asks for its approximation by ``tanh``.
 * ``Unsqueeze`` puts axes that are given from the back to other places, if others are given from the front.
 * ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
-* Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up, unless
-  the size is whole; ``ConvTranspose`` with automatic padding; ``RoiAlign`` of half pixels; ``Resize`` with scales that
-  give no whole size, with ``antialias``, ``axes`` or a policy for the aspect ratio, or to the nearest of asymmetric
-  positions other than by rounding down.
+* ``Resize`` of other axes than the last ones, as networks of TensorFlow have it, reads the scales of the last ones.
+* Refused, because TVM computes something else: ``RoiAlign`` of half pixels or of the maximum; ``Resize`` with scales
+  that give no whole size, with ``antialias``, ``axes`` or a policy for the aspect ratio, or to the nearest of
+  asymmetric positions other than by rounding down; an inverse ``DFT`` of one side.
+
+Recurrent layers, normalisations, windows of images, functions of elements and operators on shapes have modules of their
+own beside this one.
 """
 
 import math
@@ -22,15 +24,36 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import relay
 from tvm.relay.frontend import onnx as frontend
-from tvm.relay.frontend.common import infer_shape, infer_type
+from tvm.relay.frontend.common import infer_shape
 
+from passsearch.dialects.onnx_nodes import Inputs, replaced
 from passsearch.dialects.refusal import refuse_unread_resize
+from passsearch.dialects.relay.importers.local_inference import dtype_of
+from passsearch.dialects.relay.importers.onnx_elements import elements
+from passsearch.dialects.relay.importers.onnx_norms import batch_norm, per_channel_group_norm, per_group_group_norm
+from passsearch.dialects.relay.importers.onnx_recurrent import recurrent
+from passsearch.dialects.relay.importers.onnx_shapes import compress, eye_like, reshape, split
+from passsearch.dialects.relay.importers.onnx_windows import (
+    average_pool,
+    conv_transpose,
+    global_lp_pool,
+    grid_sample,
+    lp_pool,
+    max_pool,
+    max_pool_with_indices,
+    space_to_depth,
+)
 
 Converter: TypeAlias = Callable[[Any, Any, Any], Any]
 
 REDUCTIONS = tuple(
     f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 )
+EXTREMES = {"ReduceMax": ("ReduceMin", -1.0), "ReduceMin": ("ReduceMax", 1.0)}
+"""The other one of these reductions, and the sign of the number from which TVM starts each."""
+
+RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
 INDEX_AXES: Mapping[str, Callable[[Mapping[str, Any], int], Sequence[int]]] = {
     "Gather": lambda attr, _: [attr.get("axis", 0)],
     "GatherND": lambda attr, depth: range(attr.get("batch_dims", 0), attr.get("batch_dims", 0) + depth),
@@ -38,29 +61,52 @@ INDEX_AXES: Mapping[str, Callable[[Mapping[str, Any], int], Sequence[int]]] = {
 }
 """Which axes of the data the last dimension of the indices counts, by operator."""
 
+WITH_INDICES = "MaxPoolWithIndices"
+"""The operator by which the importer calls a MaxPool with two outputs; TVM has two operators for it."""
+
 
 def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mapping[str, Any]]:
     """Return the function that gives TVM's converters for an operator set, with ours in their place.
 
     TVM's importer asks for all converters at every node, and to make them takes as long as to convert a node.
     """
-    return cache(
-        lambda opset: {
+
+    @cache
+    def converters(opset: int) -> Mapping[str, Any]:
+        return {
             **table(opset),
             "MatMul": _matmul(frontend.MatMul.get_converter(opset)),
-            **{name: _reduce(frontend.__dict__[name].get_converter(11)) for name in REDUCTIONS},
+            **{name: _reduce(name) for name in REDUCTIONS},
             **{name: _positive(table(opset)[name], axes) for name, axes in INDEX_AXES.items()},
-            **{name: _rounded(name, table(opset)[name]) for name in ("AveragePool", "MaxPool")},
-            **{name: _flattened(table(opset)[name]) for name in ("Softmax", "LogSoftmax") if opset < 13},
-            "ConvTranspose": _conv_transpose(table(opset)["ConvTranspose"]),
+            **{name: _flattened(table(opset)[name]) for name in ("Softmax",) if opset < 13},
+            **elements(opset, table(opset)),
+            **{name: recurrent(name, opset, converters) for name in ("GRU", "LSTM", "RNN")},
+            **dict.fromkeys(RANDOM, _draw),
+            "AveragePool": average_pool,
+            "BatchNormalization": batch_norm(table(opset)["BatchNormalization"], opset),
+            "ConvTranspose": conv_transpose(table(opset)["ConvTranspose"]),
+            "DFT": _dft(table(opset)["DFT"]),
+            "Dropout": _dropout,
+            "GlobalLpPool": global_lp_pool,
+            "GridSample": grid_sample(table(opset)["GridSample"]),
+            "LpPool": lp_pool,
+            "MaxPool": max_pool,
+            WITH_INDICES: max_pool_with_indices,
+            "Compress": compress(table(opset)["Compress"]),
+            "EyeLike": eye_like,
+            "Reshape": reshape(table(opset)["Reshape"]),
+            "Split": split(table(opset)["Split"]),
+            "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
+            "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],
             "Resize": _resize(table(opset)["Resize"]),
             "RoiAlign": _roi_align(table(opset)["RoiAlign"], b"half_pixel" if opset >= 16 else b"output_half_pixel"),
             "Unsqueeze": _from_front(table(opset)["Unsqueeze"]),
             # Early versions of TVM lack it.
             **{name: _gelu(convert) for name, convert in table(opset).items() if name == "Gelu"},
-            "GroupNormalization": _per_channel_group_norm if opset >= 21 else _per_group_group_norm,
+            "GroupNormalization": per_channel_group_norm if opset >= 21 else per_group_group_norm,
         }
-    )
+
+    return converters
 
 
 def _matmul(convert: Converter) -> Converter:
@@ -85,8 +131,9 @@ def _matmul(convert: Converter) -> Converter:
     return matmul
 
 
-def _reduce(convert: Converter) -> Converter:
+def _reduce(name: str) -> Converter:
     """Return a converter that gives axes to the form of operator set 11, which has them as an attribute."""
+    convert = frontend.__dict__[name].get_converter(11)
 
     def reduce(inputs: Any, attr: Any, params: Any) -> Any:
         data, *axes = list(inputs)[:2]
@@ -94,60 +141,98 @@ def _reduce(convert: Converter) -> Converter:
             if not isinstance(axes[0], relay.Constant):
                 raise NotImplementedError("Reduction over axes that are computed is not supported")
             given = [int(axis) for axis in axes[0].data.numpy()]
-            attr = {**attr, "axes": given} if given else attr
+            attr = replaced(attr, axes=given) if given else attr
         if attr.get("noop_with_empty_axes") and "axes" not in attr:
-            return data
-        return convert([data], attr, params)
+            return relay.copy(data)
+        reduced = convert([data], attr, params)
+        return _of_infinities(data, reduced, attr, name) if name in EXTREMES and "float" in dtype_of(data) else reduced
 
     return reduce
 
 
+def _of_infinities(data: Any, reduced: Any, attr: Any, name: str) -> Any:
+    """Return a reduction to the largest or smallest element, also where all of them are infinite.
+
+    TVM starts it from the outermost finite number. That number as the result is true only if no element is infinite.
+    """
+    other, sign = EXTREMES[name]
+    dtype = dtype_of(data)
+    start, infinity = (relay.const(sign * value, dtype) for value in (float(np.finfo(dtype).max), np.inf))
+    outermost = frontend.__dict__[other].get_converter(11)([data], attr, {})
+    is_start = relay.logical_and(relay.equal(reduced, start), relay.equal(outermost, infinity))
+    return relay.where(is_start, infinity, reduced)
+
+
 def _positive(convert: Converter, axes_of: Callable[[Mapping[str, Any], int], Sequence[int]]) -> Converter:
-    """Return a converter that gets constant indices counted from the start."""
+    """Return a converter that gets indices counted from the start."""
 
     def gather(inputs: Any, attr: Any, params: Any) -> Any:
         data, indices, *rest = inputs
+        shape, dtype = infer_shape(indices), dtype_of(indices)
+        axes = axes_of(attr, shape[-1] if shape else 1)
+        sizes = np.array([infer_shape(data)[axis] for axis in axes], dtype)
+        if len(sizes) == 1:
+            sizes = sizes[0]
         if not isinstance(indices, relay.Constant):
-            return convert(inputs, attr, params)
-        given = indices.data.numpy()
-        axes = axes_of(attr, given.shape[-1] if given.ndim else 1)
-        if (given >= 0).all():
-            return convert(inputs, attr, params)
-        sizes = np.array([infer_shape(data)[axis] for axis in axes], given.dtype)
-        counted = relay.const(np.where(given < 0, given + sizes, given), str(given.dtype))
+            counted = relay.where(
+                relay.less(indices, relay.const(0, dtype)), indices + relay.const(sizes, dtype), indices
+            )
+        elif (indices.data.numpy() < 0).any():
+            given = indices.data.numpy()
+            counted = relay.const(np.where(given < 0, given + sizes, given), dtype)
+        else:
+            counted = indices
         return convert([data, counted, *rest], attr, params)
 
     return gather
 
 
-def _rounded(name: str, convert: Converter) -> Converter:
-    """Return a converter of pooling that rounds its size up only where that makes a difference."""
+def _pad(convert: Converter) -> Converter:
+    """Return a converter that takes widths for some axes only."""
 
-    def pool(inputs: Any, attr: Any, params: Any) -> Any:
-        if not attr.get("ceil_mode"):
+    def pad(inputs: Any, attr: Any, params: Any) -> Any:
+        data, widths, value, axes = inputs[0], inputs[1], inputs[2], inputs[3]
+        if axes is None:
             return convert(inputs, attr, params)
-        if _is_whole(infer_shape(inputs[0])[2:], attr):
-            return convert(inputs, {**attr, "ceil_mode": 0}, params)
-        if any(attr.get("pads", ())) or attr.get("count_include_pad"):
+        if not all(isinstance(each, relay.Constant) for each in (widths, axes)):
+            raise NotImplementedError("Pad is not supported with axes or widths that are computed")
+        places, rank = axes.data.numpy().tolist(), len(infer_shape(data))
+        pairs = np.zeros((2, rank), "int64")
+        pairs[:, places] = widths.data.numpy().reshape(2, len(places))
+        return convert(Inputs([data, relay.const(pairs.ravel(), "int64"), value]), attr, params)
+
+    return pad
+
+
+def _dropout(inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert the inference of Dropout, which drops nothing; its mask says so."""
+    data, ratio, training = inputs[0], inputs[1], inputs[2]
+    for value in (ratio, training):
+        if value is not None and training is not None and not isinstance(value, relay.Constant):
             raise NotImplementedError(
-                f"{name} with ceil_mode is not supported with pads or count_include_pad where the size is not whole"
+                "Dropout is supported only if it is not training; export the network for inference"
             )
-        return convert(inputs, attr, params)
+    if training is not None and training.data.numpy().any() and (ratio is None or ratio.data.numpy().any()):
+        raise NotImplementedError("Dropout is supported only if it is not training; export the network for inference")
+    attr.get("ratio")
+    mask = relay.ones(infer_shape(data), "bool")
+    # Not the data themselves, which would get the name of the output as their own.
+    kept = relay.nn.dropout(data, 0.5)
+    return relay.expr.TupleWrapper(relay.Tuple([kept, mask]), 2) if attr["tvm_custom"]["num_outputs"] > 1 else kept
 
-    return pool
+
+def _dft(convert: Converter) -> Converter:
+    def dft(inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("inverse", 0) and attr.get("onesided", 0):
+            raise NotImplementedError("DFT is not supported with both inverse and onesided")
+        settings = {name: attr.get(name, default) for name, default in (("axis", 1), ("inverse", 0), ("onesided", 0))}
+        return convert(inputs, replaced(attr, **settings), params)
+
+    return dft
 
 
-def _is_whole(sizes: Sequence[int], attr: Mapping[str, Any]) -> bool:
-    """Return whether the windows of a pooling cover the padded image without a rest."""
-    if attr.get("auto_pad", b"NOTSET") != b"NOTSET":
-        return False
-    ones, kernel, pads = [1] * len(sizes), attr["kernel_shape"], attr.get("pads", [0] * 2 * len(sizes))
-    strides, dilations = attr.get("strides", ones), attr.get("dilations", ones)
-    lengths = [size + sum(pads[axis :: len(sizes)]) for axis, size in enumerate(sizes)]
-    return all(
-        (length - dilation * (width - 1) - 1) % stride == 0
-        for length, width, stride, dilation in zip(lengths, kernel, strides, dilations, strict=True)
-    )
+def _draw(inputs: Any, attr: Any, params: Any) -> Any:
+    raise NotImplementedError("random numbers are not supported, as no two compilers draw the same; make them an input")
 
 
 def _flattened(convert: Converter) -> Converter:
@@ -162,35 +247,51 @@ def _flattened(convert: Converter) -> Converter:
     return softmax
 
 
-def _conv_transpose(convert: Converter) -> Converter:
-    def conv_transpose(inputs: Any, attr: Any, params: Any) -> Any:
-        if attr.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
-            raise NotImplementedError("ConvTranspose with auto_pad is not supported; give it pads")
-        return convert(inputs, attr, params)
-
-    return conv_transpose
-
-
 def _resize(convert: Converter) -> Converter:
     def resize(inputs: Any, attr: Any, params: Any) -> Any:
         where = attr.get("coordinate_transformation_mode", b"half_pixel"), attr.get("nearest_mode", b"")
-        if attr.get("mode", b"nearest") == b"nearest" and where[0] == b"asymmetric" and where[1] != b"floor":
+        mode = attr.get("mode", b"nearest")
+        if mode == b"nearest" and where[0] == b"asymmetric" and where[1] != b"floor":
             raise NotImplementedError("Resize to the nearest of asymmetric positions is supported with floor only")
         refuse_unread_resize(attr)
-        scales = inputs[1 if len(inputs) == 2 else 2] if len(inputs) > 1 else None
-        if isinstance(scales, relay.Constant) and scales.data.numpy().size:
-            sizes = np.array(infer_shape(inputs[0])) * scales.data.numpy()
-            if np.abs(sizes - np.round(sizes)).max() > 1e-3:
-                raise NotImplementedError("Resize with scales that give no whole size is not supported; give it sizes")
-        return convert(inputs, attr, params)
+        held = Inputs(inputs)
+        position = 1 if len(held) == 2 else 2
+        sizes = infer_shape(held[0])
+        scales = _numbers(held, position)
+        targets = _numbers(held, 3) if scales is None else np.array(sizes) * scales
+        if scales is not None and np.abs(targets - np.round(targets)).max() > 1e-3:
+            raise NotImplementedError("Resize with scales that give no whole size is not supported; give it sizes")
+        attr = replaced(attr, mode=mode)
+        if targets is None or where[0] == b"tf_crop_and_resize" or not _is_channels_last(sizes, targets):
+            return convert(held, attr, params)
+        order = [0, len(sizes) - 1, *range(1, len(sizes) - 1)]
+        for number, value in ((position, scales), (3, targets)):
+            if value is not None and number < len(held) and _numbers(held, number) is not None:
+                held[number] = relay.const(held[number].data.numpy()[order])
+        held[0] = relay.transpose(held[0], order)
+        return relay.transpose(convert(held, attr, params), [0, *range(2, len(sizes)), 1])
 
     return resize
+
+
+def _numbers(inputs: Sequence[Any], position: int) -> Any:
+    """Return the numbers of a constant input; ``None`` if it is empty, left out or computed."""
+    value = inputs[position] if position < len(inputs) else None
+    return value.data.numpy() if isinstance(value, relay.Constant) and value.data.numpy().size else None
+
+
+def _is_channels_last(sizes: Sequence[int], targets: Sequence[float]) -> bool:
+    """Return True if the second dimension changes its size, and the last one does not."""
+    changes = [abs(target - size) > 1e-3 for size, target in zip(sizes, targets, strict=True)]
+    return len(changes) > 2 and changes[1] and not changes[0] and not changes[-1]
 
 
 def _roi_align(convert: Converter, default: bytes) -> Converter:
     def roi_align(inputs: Any, attr: Any, params: Any) -> Any:
         if attr.get("coordinate_transformation_mode", default) != b"output_half_pixel":
             raise NotImplementedError("RoiAlign is supported with output_half_pixel only")
+        if attr.get("mode", b"avg") != b"avg":
+            raise NotImplementedError("RoiAlign is supported with the mode avg only")
         return convert(inputs, attr, params)
 
     return roi_align
@@ -210,7 +311,7 @@ def _from_front(convert: Converter) -> Converter:
         axes = sorted(axis % rank for axis in axes)
         if given:
             return convert([data, relay.const(axes, "int64")], attr, params)
-        return convert([data], {**attr, "axes": axes}, params)
+        return convert([data], replaced(attr, axes=axes), params)
 
     return unsqueeze
 
@@ -222,22 +323,8 @@ def _gelu(convert: Converter) -> Converter:
         if attr.get("approximate", b"none") != b"tanh":
             return convert(inputs, attr, params)
         data = inputs[0]
-        dtype = infer_type(data).checked_type.dtype
+        dtype = dtype_of(data)
         half, one, cubic, slope = (relay.const(each, dtype) for each in (0.5, 1.0, 0.044715, math.sqrt(2 / math.pi)))
         return half * data * (one + relay.tanh(slope * (data + cubic * data * data * data)))
 
     return gelu
-
-
-def _per_channel_group_norm(inputs: Any, attr: Any, params: Any) -> Any:
-    data, scale, shift = inputs
-    return relay.nn.group_norm(
-        data, scale, shift, num_groups=int(attr["num_groups"]), axis=1, epsilon=float(attr.get("epsilon", 1e-5))
-    )
-
-
-def _per_group_group_norm(inputs: Any, attr: Any, params: Any) -> Any:
-    """Convert the form of operator sets 18 to 20, which has one scale and one shift for each group."""
-    data, *factors = inputs
-    channels = infer_shape(data)[1] // int(attr["num_groups"])
-    return _per_channel_group_norm([data, *(relay.repeat(each, channels, axis=0) for each in factors)], attr, params)

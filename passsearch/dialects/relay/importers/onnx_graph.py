@@ -1,19 +1,24 @@
 """Importer of ONNX files."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from unittest.mock import patch
 
 import onnx
 import tvm
 from tvm import relay
+from tvm.relay.frontend import common
 from tvm.relay.frontend import onnx as onnx_frontend
 from tvm.relay.frontend.onnx import GraphProto
 
+from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.refusal import BY_MASK, INTEGER_OPERATORS, naming_operator
+from passsearch.dialects.onnx_nodes import checked, name_nodes
+from passsearch.dialects.refusal import BY_MASK, INTEGER_OPERATORS
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
+from passsearch.dialects.relay.importer import tensor_type
 from passsearch.dialects.relay.importers.local_inference import local_inference
-from passsearch.dialects.relay.importers.onnx_converters import with_own
+from passsearch.dialects.relay.importers.onnx_converters import WITH_INDICES, with_own
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
@@ -22,7 +27,11 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     model = onnx.load(str(source.path))
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
-    convert = naming_operator(GraphProto._convert_operator, IMPORT_ERRORS)
+    nodes = name_nodes(model, source.inputs)
+    for node in model.graph.node:
+        if node.op_type == "MaxPool" and "".join(node.output[1:]):
+            node.op_type = WITH_INDICES
+    convert = checked(GraphProto._convert_operator, nodes=nodes, types_of=_types, errors=IMPORT_ERRORS)
     # TVM has no interface to replace a converter, so its table is patched during the import. TVM also calls ONNX's
     # checker, which writes out the whole network with its weights, and only prints its answer; so it is left out.
     converters = with_own(onnx_frontend._get_convert_map)
@@ -31,6 +40,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
             patch.object(onnx.checker, "check_model"),
             patch.object(onnx_frontend, "_get_convert_map", converters),
             patch.object(GraphProto, "_convert_operator", convert),
+            patch.object(GraphProto, "_fix_outputs", lambda _, kind, outputs: outputs),  # it removes Dropout's mask
             local_inference(onnx_frontend),
         ):
             module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
@@ -41,6 +51,15 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
         _refuse(names)
     _refuse_dependence_on_data(module)
     return module, params
+
+
+def _types(converted: Any) -> Sequence[TensorType | None]:
+    """Return the types of what the conversion of a node returns, ``None`` for one that is no tensor."""
+    if isinstance(converted, relay.expr.TupleWrapper):
+        converted = converted.astuple()
+    kind = common.infer_type(converted).checked_type
+    kinds = kind.fields if isinstance(kind, tvm.ir.TupleType) else [kind]
+    return [tensor_type(each) if isinstance(each, tvm.ir.TensorType) else None for each in kinds]
 
 
 def _refuse_dependence_on_data(module: tvm.IRModule) -> None:

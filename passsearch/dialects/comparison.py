@@ -1,0 +1,171 @@
+"""Compares outputs with the reference's: largest and mean deviation, each slice by its own scale, what is not finite.
+
+numpy only, so that any process can use it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from passsearch.core import CHANGE_MARGIN
+from passsearch.dialects.contract import Array
+
+TINY = 1e-30
+"""Smallest scale of a relative deviation; keeps outputs that are all zero from a division by zero."""
+
+LEAST_SLICE = 8
+"""Fewest values of a slice that is judged by its own scale: fewer may all be small by chance."""
+
+MOST_SLICES = 4096
+"""Most slices along one axis; longer axes are positions in space or time, which have one scale."""
+
+SLICE_FLOOR = 8.0
+"""Machine epsilons of the largest output below which a slice's deviation says nothing."""
+
+MOST_TIES = 1e-4
+"""Largest share of an output of integers that may differ: rounding decides between scores that are nearly equal."""
+
+LEAST_SCALE = 1 / 64
+"""Share of an output's largest magnitude on usual inputs that its scale has at least: on edge inputs an output may be
+the difference of equal numbers, of which rounding leaves something."""
+
+LEAST_VALUES = 32
+"""Fewest values whose common factor is estimated."""
+
+
+def relative_deviation(actual: Array, expected: Array, *, least_scale: float = 0.0) -> float:
+    """Return the largest deviation, divided by the largest expected magnitude or by ``least_scale``.
+
+    The result is infinite if the shapes or types differ, if a value is finite in one array only, or if more than
+    ``MOST_TIES`` of integers or booleans are not equal.
+    """
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return float("inf")
+    if not np.issubdtype(expected.dtype, np.floating):
+        return 0.0 if np.count_nonzero(actual != expected) <= MOST_TIES * expected.size else float("inf")
+    finite = np.isfinite(expected)
+    if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True) or not np.isfinite(actual[finite]).all():
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    scale = max(float(np.abs(expected[finite]).max()), least_scale, TINY)
+    # In float64, so that the difference of two float16 values does not overflow.
+    return float(np.abs(actual[finite].astype("float64") - expected[finite]).max()) / scale
+
+
+def usual_scale(expected: Mapping[str, Array], index: int) -> float:
+    """Return the least scale of one output's deviations, from the reference's outputs on usual inputs.
+
+    Args:
+        expected: Outputs on usual inputs by case and index, ``<case>_<index>``.
+        index: Number of the output.
+    """
+    arrays = [array for key, array in expected.items() if key.rpartition("_")[2] == str(index)]
+    finite = [array[np.isfinite(array)] for array in arrays if array.dtype.kind == "f"]
+    return LEAST_SCALE * max((float(np.abs(values).max(initial=0.0)) for values in finite), default=0.0)
+
+
+def largest_deviation(actual: Sequence[Array], expected: Sequence[Array]) -> float:
+    """Return the largest deviation of any output."""
+    return max((relative_deviation(*pair) for pair in zip(actual, expected, strict=True)), default=0.0)
+
+
+@dataclass(frozen=True)
+class Special:
+    """Comparison of one output on inputs that are not finite, or so large that results overflow.
+
+    Attributes:
+        lost: Number of values that are NaN or infinite in the reference, and are no longer.
+        spread: Number of values that are finite, or infinite, in the reference, and are NaN or infinite here.
+        deviation: Largest deviation of finite values; 0 where others differ, because then these may stand elsewhere.
+    """
+
+    lost: int
+    spread: int
+    deviation: float
+
+
+def compare_special(actual: Array, expected: Array) -> Special:
+    """Compare one output of equal shape and type; integers are not compared, NaN has none."""
+    if expected.dtype.kind != "f":
+        return Special(0, 0, 0.0)
+    was_nan, is_nan, was_inf, is_inf = np.isnan(expected), np.isnan(actual), np.isinf(expected), np.isinf(actual)
+    # Counted and not by place: what a sort or a selection moves is not lost.
+    nan = np.count_nonzero(was_nan & ~is_nan) - np.count_nonzero(is_nan & ~was_nan)
+    same_inf = was_inf & is_inf & (actual == expected)
+    infinite = np.count_nonzero(was_inf & ~is_nan & ~same_inf) - np.count_nonzero(is_inf & ~was_inf)
+    lost = max(nan, 0) + max(infinite, 0)
+    moved = np.count_nonzero((is_nan & ~was_nan) | (is_inf & ~same_inf & ~was_nan))
+    finite = np.isfinite(expected)
+    if lost or moved or not finite.any():
+        return Special(int(lost), int(moved), 0.0)
+    scale = max(float(np.abs(expected[finite]).max()), TINY)
+    return Special(0, 0, float(np.abs(actual[finite].astype("float64") - expected[finite]).max()) / scale)
+
+
+def mean_deviation(actual: Array, expected: Array) -> float:
+    """Return the mean deviation, divided by the mean magnitude, of the values that are finite in both arrays."""
+    pair = _finite_pair(actual, expected)
+    return 0.0 if pair is None else float(np.abs(pair[0] - pair[1]).mean()) / max(float(np.abs(pair[1]).mean()), TINY)
+
+
+def common_factor(actual: Array, expected: Array) -> float:
+    """Return by which share all values are too large or too small together, as least squares estimate it."""
+    pair = _finite_pair(actual, expected)
+    if pair is None or pair[0].size < LEAST_VALUES:
+        return 0.0
+    square = float((pair[1] ** 2).sum())
+    return 0.0 if square < TINY else abs(float((pair[0] * pair[1]).sum()) / square - 1.0)
+
+
+def _finite_pair(actual: Array, expected: Array) -> tuple[Array, Array] | None:
+    if expected.dtype.kind != "f" or actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return None
+    both = np.isfinite(actual) & np.isfinite(expected)
+    return (actual[both].astype("float64"), expected[both].astype("float64")) if both.any() else None
+
+
+def slice_axes(output: Array) -> list[int]:
+    """Return the axes along which an output has slices that are judged by their own scale."""
+    if output.dtype.kind != "f":
+        return []
+    return [
+        axis for axis, size in enumerate(output.shape) if 1 < size <= MOST_SLICES and output.size // size >= LEAST_SLICE
+    ]
+
+
+def slice_magnitudes(values: Array, axis: int) -> Array:
+    """Return the largest magnitude in every slice along an axis, of values that are finite."""
+    others = tuple(place for place in range(values.ndim) if place != axis)
+    magnitudes: Array = np.where(np.isfinite(values), np.abs(values.astype("float64")), 0.0).max(axis=others)
+    return magnitudes
+
+
+def slice_deviation(actual: Array, expected: Array, changes: Mapping[int, Array] | None) -> tuple[float, str]:
+    """Return the largest deviation of a slice, divided by the slice's largest magnitude, and the slice in words.
+
+    A slice counts only if rounding does not explain its deviation.
+
+    Args:
+        actual: The output.
+        expected: The reference's output.
+        changes: By axis, the largest change of every slice of the reference when its inputs move by one rounding;
+            ``None`` if it is unknown.
+    """
+    worst, where = 0.0, ""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return worst, where
+    for axis in slice_axes(expected):
+        scales = slice_magnitudes(expected, axis)
+        with np.errstate(invalid="ignore"):  # of infinities; they are compared elsewhere
+            found = slice_magnitudes(actual.astype("float64") - expected.astype("float64"), axis)
+        floor = SLICE_FLOOR * float(np.finfo(expected.dtype).eps) * float(scales.max(initial=0.0))
+        change = np.zeros_like(scales) if changes is None else CHANGE_MARGIN * changes.get(axis, np.zeros_like(scales))
+        # Where the change is unknown, rounding may explain much: only a slice that is lost counts, and none of zeros.
+        counts = (found > floor + change) if changes is not None else (found > scales / 2) & (scales > floor)
+        shares = np.where(counts, found / np.maximum(scales, TINY), 0.0)
+        place = int(shares.argmax())
+        if shares[place] > worst:
+            worst, where = float(shares[place]), f"slice {place} of axis {axis}"
+    return min(worst, 1 / TINY), where

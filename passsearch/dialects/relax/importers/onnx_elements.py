@@ -1,0 +1,181 @@
+"""Converters of ONNX's elementwise operators that TVM's importer of Relax gets wrong, or refuses for some types.
+
+* ``Elu``, ``Selu`` and ``ThresholdedRelu`` have constants of float32 whatever the type, and the last one makes NaN of
+  minus infinity.
+* ``PRelu`` before operator set 7 has a slope for each channel; TVM takes the last axis.
+* ``Pow`` of integers has no code; here it is computed in float64 and cut, as ONNX Runtime does. So is an exponent of
+  another type than its base, which TVM refuses.
+* ``Mod`` of floats without ``fmod`` has the sign of the divisor; TVM's floor loses signs of zeros and infinities.
+* ``IsInf`` for one sign only.
+* ``ReduceMax`` and ``ReduceMin`` of booleans have no code; here they are those of numbers.
+* ``OneHot`` has the type of its values, which may come at run time; TVM makes float64 of all floats.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm import relax
+from tvm.ir import GenericConst
+from tvm.relax.frontend.onnx import onnx_frontend
+
+op = relax.op
+
+
+def dtype_of(value: Any) -> str:
+    """Return the name of the type of a value's elements."""
+    return str(value.ty.dtype)
+
+
+def number(value: float, like: Any) -> Any:
+    """Return a constant of the type of another value."""
+    return relax.const(value, dtype_of(like))
+
+
+class Elu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of Elu for all floats."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x = inputs[0]
+        below = op.multiply(number(attr.get("alpha", 1.0), x), op.subtract(op.exp(x), number(1, x)))
+        return op.where(op.less(x, number(0, x)), below, x)
+
+
+class Selu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of Selu for all floats."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x, alpha = inputs[0], attr.get("alpha", 1.67326319217681884765625)
+        below = op.multiply(number(alpha, x), op.subtract(op.exp(x), number(1, x)))
+        scaled = op.where(op.less(x, number(0, x)), below, x)
+        return op.multiply(number(attr.get("gamma", 1.05070102214813232421875), x), scaled)
+
+
+class ThresholdedRelu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of ThresholdedRelu for all floats and infinities."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x = inputs[0]
+        return op.where(op.greater(x, number(attr.get("alpha", 1.0), x)), x, number(0, x))
+
+
+class PRelu(onnx_frontend.PRelu):  # type: ignore[misc]
+    """Converter of PRelu with a slope for each channel before operator set 7."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        data, slope = inputs[0], inputs[1]
+        if len(data.ty.shape) < 2 or len(slope.ty.shape) != 1 or int(slope.ty.shape[0]) == 1:
+            return super()._impl_v1(bb, [data, slope], attr, params)
+        return op.nn.prelu(data, slope, 1)
+
+    @classmethod
+    def _impl_v7(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        return super()._impl_v1(bb, inputs, attr, params)
+
+
+class Pow(onnx_frontend.Pow):  # type: ignore[misc]
+    """Converter of Pow for all pairs of types."""
+
+    @classmethod
+    def _impl_v7(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        base, exponent = inputs[0], inputs[1]
+        if "int" in dtype_of(base):
+            wide = [op.astype(value, "float64") for value in (base, exponent)]
+            return op.astype(op.power(*wide), dtype_of(base))
+        if dtype_of(base) != dtype_of(exponent):
+            exponent = op.astype(exponent, dtype_of(base))
+        return super()._impl_v7(bb, [base, bb.normalize(exponent)], attr, params)
+
+
+class Mod(onnx_frontend.Mod):  # type: ignore[misc]
+    """Converter of Mod of floats with the sign of the divisor."""
+
+    @classmethod
+    def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("fmod", 0) or "float" not in dtype_of(inputs[0]):
+            return super()._impl_v10(bb, inputs, attr, params)
+        x, divisor = inputs[0], inputs[1]
+        rest, zero = bb.emit(op.mod(x, divisor)), number(0, x)
+        # TVM has no sign of a zero, but the reciprocal of one has.
+        is_other_sign = op.not_equal(op.less(rest, zero), op.less(divisor, zero))
+        moved = op.where(is_other_sign, op.add(rest, divisor), rest)
+        signed_zero = op.where(op.less(divisor, zero), number(-0.0, x), zero)
+        return op.where(op.equal(rest, zero), signed_zero, moved)
+
+
+class IsInf(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of IsInf of both signs or one."""
+
+    @classmethod
+    def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x = inputs[0]
+        above, below = (bool(attr.get(f"detect_{sign}", 1)) for sign in ("positive", "negative"))
+        found = op.isinf(x)
+        if above and below:
+            return found
+        if not above and not below:
+            return op.logical_and(found, relax.const(False))
+        has_sign = op.greater(x, number(0, x)) if above else op.less(x, number(0, x))
+        return op.logical_and(found, has_sign)
+
+
+class OneHot(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of OneHot to a comparison with a range."""
+
+    @classmethod
+    def _impl_v9(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        indices, depth, values = inputs[0], onnx_frontend.get_constant(inputs[1], params), inputs[2]
+        if not isinstance(depth, GenericConst):
+            raise NotImplementedError("a depth that is known at run time only is not supported; make it a constant")
+        count, rank = int(depth.value.numpy().item()), len(indices.ty.shape)
+        axis = attr.get("axis", -1) % (rank + 1)
+        places = op.astype(indices, "int64")
+        places = op.where(op.less(places, relax.const(0, "int64")), op.add(places, relax.const(count, "int64")), places)
+        shape = [count if place == axis else 1 for place in range(rank + 1)]
+        numbers = op.reshape(op.arange(0, count, 1, dtype="int64"), shape)
+        is_on = op.equal(op.expand_dims(bb.emit(places), axis), numbers)
+        off, on = (
+            op.squeeze(op.strided_slice(values, axes=[0], begin=[place], end=[place + 1]), [0]) for place in (0, 1)
+        )
+        return op.where(is_on, on, off)
+
+
+class Wrapped:
+    """A converter of TVM with a function around it, for all operator sets."""
+
+    def __init__(self, kind: str, around: Callable[..., Any]) -> None:
+        self._kind, self._around = kind, around
+
+    def get_converter(self, opset: int) -> Callable[..., Any]:
+        """Return the function that converts a node, as TVM's class method of this name does."""
+        convert = getattr(onnx_frontend, self._kind).get_converter(opset)
+
+        def converted(bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+            return self._around(convert, bb, inputs, attr, params)
+
+        return converted
+
+
+def _of_booleans(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    if dtype_of(inputs[0]) != "bool":
+        return convert(bb, inputs, attr, params)
+    inputs[0] = bb.emit(op.astype(inputs[0], "int8"))
+    return op.astype(bb.normalize(convert(bb, inputs, attr, params)), "bool")
+
+
+ELEMENTS: Mapping[str, Any] = {
+    "Elu": Elu,
+    "IsInf": IsInf,
+    "Mod": Mod,
+    "OneHot": OneHot,
+    "Pow": Pow,
+    "PRelu": PRelu,
+    "ReduceMax": Wrapped("ReduceMax", _of_booleans),
+    "ReduceMin": Wrapped("ReduceMin", _of_booleans),
+    "Selu": Selu,
+    "ThresholdedRelu": ThresholdedRelu,
+}
+"""The converters by operator."""

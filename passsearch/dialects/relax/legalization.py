@@ -1,0 +1,132 @@
+"""Loops of operators that TVM's ``LegalizeOps`` gets wrong, and functions that take the place of TVM's.
+
+* A batch norm of 16 bits becomes one of 32, because TVM adds its epsilon in 32 bits. Here it is computed in 32 bits and
+  rounded to the type that its call has.
+* The largest of numbers that are all minus infinity becomes the lowest finite number, from which TVM starts, and the
+  smallest likewise. Here both start from infinity.
+* ``max``, ``min``, ``clip`` and ``relu`` lose NaN where it is the first operand of a comparison; the sign of NaN is 0.
+  Here all of them keep NaN, as numpy, PyTorch and ONNX Runtime do. Pooling, in which those disagree, is left as it is.
+
+Imports only TVM, because an exported deployment holds a copy of this file.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, te, tirx, topi
+from tvm.relax.utils import gen_call_tir_inputs
+
+ATTRIBUTE, LEVEL = "FLegalize", 11
+"""Attribute of operators that ``LegalizeOps`` reads; TVM's own values have level 10."""
+
+NARROW = ("float16", "bfloat16")
+POOLS = ("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d")
+
+
+class _Builder:
+    """A block builder for TVM's function of an operator, which changes what is computed or the loops of it."""
+
+    def __init__(self, builder: Any, compute: Callable[..., Any], loops: Callable[[Any], Any]) -> None:
+        self._builder, self._compute, self._loops = builder, compute, loops
+
+    def call_te(self, compute: Any, *arguments: Any, primfunc_name_hint: str | None = None, **named: Any) -> Any:
+        """Return the call of a new function, as ``BlockBuilder.call_te`` does."""
+        function, operands, types = gen_call_tir_inputs(self._compute(compute), *arguments, **named)
+        name = self._builder.add_func(self._loops(function), primfunc_name_hint or compute.__name__)
+        return relax.call_tir(name, operands, types)
+
+
+def _replace(
+    name: str,
+    *,
+    compute: Callable[[Any, str], Any] = lambda compute, _: compute,
+    loops: Callable[[Any], Any] = lambda function: function,
+    dtypes: tuple[str, ...] = ("float16", "float32", "float64"),
+) -> None:
+    """Register an operator's function that changes what TVM's computes, or its loops, for some types."""
+    original = tvm.ir.Op.get(name).get_attr(ATTRIBUTE)
+
+    def legalize(builder: Any, call: Any) -> Any:
+        dtype = str(call.args[0].ty.dtype)
+        if dtype not in dtypes:
+            return original(builder, call)
+        return original(_Builder(builder, lambda function: compute(function, dtype), loops), call)
+
+    tvm.ir.register_op_attr(name, ATTRIBUTE, legalize, level=LEVEL)
+
+
+def _in_float32(compute: Any, dtype: str) -> Any:
+    """Return a computation in 32 bits whose operands and results have another type."""
+
+    @functools.wraps(compute)
+    def widened(*operands: Any, **named: Any) -> Any:
+        wide = [_cast(operand, "float32") for operand in operands]
+        results = compute(*wide, **{name: _cast(value, "float32") for name, value in named.items()})
+        return [_cast(result, dtype) for result in results]
+
+    return widened
+
+
+def _cast(value: Any, dtype: str) -> Any:
+    return topi.cast(value, dtype) if isinstance(value, te.Tensor) else value
+
+
+def _from_infinity(function: Any) -> Any:
+    """Return loops that begin with infinity where they began with the lowest or the highest finite number."""
+
+    def replace(number: Any) -> Any:
+        dtype = str(number.ty)
+        for limit, value in ((tvm.tirx.min_value(dtype), -math.inf), (tvm.tirx.max_value(dtype), math.inf)):
+            if isinstance(limit, tirx.FloatImm) and number.value == limit.value:
+                return tirx.const(value, dtype)
+        return number
+
+    return tvm_ffi.structural_map(function, (tirx.FloatImm, replace))
+
+
+def _keeping_nan(function: Any) -> Any:
+    """Return loops in which every largest and smallest number is NaN if one of the two numbers is."""
+    for kind in (tirx.Max, tirx.Min):
+        function = tvm_ffi.structural_map(function, (kind, _keep_nan))
+    return function
+
+
+def _keep_nan(extreme: Any) -> Any:
+    kind, first, second = type(extreme), extreme.a, extreme.b
+    if "float" not in str(extreme.ty) or isinstance(first, tirx.FloatImm):
+        return extreme
+    # TVM compiles ``max(a, b)`` as ``a > b ? a : b``, so that NaN stays NaN as the second operand.
+    if isinstance(second, tirx.FloatImm):
+        return kind(second, first)
+    is_first = first > second if kind is tirx.Max else first < second
+    return tirx.Select(tirx.any(is_first, tirx.isnan(first)), first, second)
+
+
+def _sign_of_nan(compute: Any, _dtype: str) -> Any:
+    """Return a computation whose results are NaN where its only operand is."""
+
+    @functools.wraps(compute)
+    def guarded(data: Any) -> Any:
+        result = compute(data)
+        return te.compute(data.shape, lambda *i: tirx.Select(tirx.isnan(data(*i)), data(*i), result(*i)))
+
+    return guarded
+
+
+@functools.cache
+def replace_functions() -> None:
+    """Let ``LegalizeOps``, in TVM's own pipelines too, take the functions of this file from now on."""
+    _replace("relax.nn.batch_norm", compute=_in_float32, dtypes=NARROW)
+    _replace("relax.sign", compute=_sign_of_nan)
+    for name in ("relax.nn.relu", "relax.clip", "relax.maximum", "relax.minimum"):
+        _replace(name, loops=_keeping_nan)
+    for name in ("relax.max", "relax.min"):
+        _replace(name, loops=lambda function: _keeping_nan(_from_infinity(function)))
+    for name in POOLS:
+        _replace(name, loops=_from_infinity)

@@ -1,0 +1,240 @@
+"""Converters of ONNX's functions of single elements that TVM's importer of Relay gets wrong.
+
+* ``Elu``, ``Selu``, ``Celu``, ``HardSigmoid``, ``HardSwish``, ``Sign``, ``Max``, ``Min``, ``ThresholdedRelu`` and
+  ``Shrink`` make a number of what is not a number, and some of them refuse other types than float32.
+* ``Softplus``, ``Mish`` and ``LogSoftmax`` overflow for large values.
+* ``Clip`` with an upper bound below the lower one gives the lower one.
+* ``Mean`` joins its inputs and takes the mean over the first dimension.
+* ``Mod`` of floats without ``fmod`` is not defined by ONNX; it is computed as Python does.
+* ``PRelu`` broadcasts its slopes from the last dimension on, as ONNX defines it from operator set 7 on.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from tvm import relay
+from tvm.relay.frontend.common import infer_shape
+
+from passsearch.dialects.relay.importers.local_inference import dtype_of
+
+Converter: TypeAlias = Callable[[Any, Any, Any], Any]
+
+
+def _is_float(value: Any) -> bool:
+    return "float" in dtype_of(value)
+
+
+def keep_nan(value: Any, result: Any) -> Any:
+    """Return the result, and what is not a number where the value is none."""
+    return relay.where(relay.isnan(value), value, result) if _is_float(value) else result
+
+
+def largest(left: Any, right: Any) -> Any:
+    """Return the larger of two values; what is not a number on either side stays so."""
+    return _of_two(relay.maximum, left, right)
+
+
+def smallest(left: Any, right: Any) -> Any:
+    """Return the smaller of two values; what is not a number on either side stays so."""
+    return _of_two(relay.minimum, left, right)
+
+
+def _of_two(choose: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    # TVM's code is `left > right ? left : right`, which keeps what is not a number on the right side only.
+    if isinstance(right, relay.Constant):
+        left, right = right, left
+    if isinstance(left, relay.Constant) and not np.isnan(left.data.numpy()).any():
+        return choose(left, right)
+    chosen = choose(left, right)
+    if not _is_float(left):
+        return chosen
+    return relay.where(relay.isnan(left), left + relay.zeros_like(right), chosen)
+
+
+def bounded(value: Any, low: float, high: float) -> Any:
+    """Return a value between two bounds."""
+    dtype = dtype_of(value)
+    return largest(relay.const(low, dtype), smallest(relay.const(high, dtype), value))
+
+
+def _of_all(choose: Callable[[Any, Any], Any]) -> Converter:
+    def convert(inputs: Any, attr: Any, params: Any) -> Any:
+        values = list(inputs)
+        # Not the input itself, which would get the name of the output as its own.
+        return functools.reduce(choose, values) if values[1:] else relay.copy(values[0])
+
+    return convert
+
+
+def _mean(inputs: Any, attr: Any, params: Any) -> Any:
+    values = list(inputs)
+    return functools.reduce(relay.add, values) / relay.const(len(values), dtype_of(values[0]))
+
+
+def _exponential(value: Any, *, alpha: float, scale: float = 1.0, width: float = 1.0) -> Any:
+    """Return scale * x above zero and scale * alpha * (exp(x / width) - 1) below."""
+    dtype = dtype_of(value)
+    zero, one = relay.const(0, dtype), relay.const(1, dtype)
+    below = relay.exp(relay.minimum(zero, value / relay.const(width, dtype))) - one
+    return relay.const(scale, dtype) * relay.where(relay.greater(value, zero), value, relay.const(alpha, dtype) * below)
+
+
+def _elu(inputs: Any, attr: Any, params: Any) -> Any:
+    return _exponential(inputs[0], alpha=attr.get("alpha", 1.0))
+
+
+def _selu(inputs: Any, attr: Any, params: Any) -> Any:
+    alpha, gamma = attr.get("alpha", 1.6732632423543772), attr.get("gamma", 1.0507009873554805)
+    return _exponential(inputs[0], alpha=alpha, scale=gamma)
+
+
+def _celu(inputs: Any, attr: Any, params: Any) -> Any:
+    alpha = attr.get("alpha", 1.0)
+    return _exponential(inputs[0], alpha=alpha, width=alpha)
+
+
+def _hard_sigmoid(inputs: Any, attr: Any, params: Any) -> Any:
+    return _hard(inputs[0], attr.get("alpha", 0.2), attr.get("beta", 0.5))
+
+
+def _hard(value: Any, slope: float, shift: float) -> Any:
+    dtype = dtype_of(value)
+    # A clip and not two comparisons: the analysis of networks knows the function by it.
+    return keep_nan(value, relay.clip(value * relay.const(slope, dtype) + relay.const(shift, dtype), 0, 1))
+
+
+def _hard_swish(inputs: Any, attr: Any, params: Any) -> Any:
+    return inputs[0] * _hard(inputs[0], 1 / 6, 0.5)
+
+
+def _sign(inputs: Any, attr: Any, params: Any) -> Any:
+    return keep_nan(inputs[0], relay.sign(inputs[0]))
+
+
+def _thresholded_relu(inputs: Any, attr: Any, params: Any) -> Any:
+    dtype = dtype_of(inputs[0])
+    is_below = relay.less_equal(inputs[0], relay.const(attr.get("alpha", 1.0), dtype))
+    return relay.where(is_below, relay.const(0, dtype), inputs[0])
+
+
+def _shrink(inputs: Any, attr: Any, params: Any) -> Any:
+    value, dtype = inputs[0], dtype_of(inputs[0])
+    limit, bias = relay.const(attr.get("lambd", 0.5), dtype), relay.const(attr.get("bias", 0.0), dtype)
+    zero = relay.const(0, dtype)
+    above = relay.where(relay.greater(value, limit), value - bias, keep_nan(value, relay.zeros_like(value)))
+    return relay.where(relay.less(value, zero - limit), value + bias, above)
+
+
+def softplus(value: Any) -> Any:
+    """Return log(1 + exp(x)) without an exponential of a large number."""
+    dtype = dtype_of(value)
+    zero, one = relay.const(0, dtype), relay.const(1, dtype)
+    return largest(zero, value) + relay.log(one + relay.exp(relay.negative(relay.abs(value))))
+
+
+def _softplus(inputs: Any, attr: Any, params: Any) -> Any:
+    return softplus(inputs[0])
+
+
+def _mish(inputs: Any, attr: Any, params: Any) -> Any:
+    return inputs[0] * relay.tanh(softplus(inputs[0]))
+
+
+def _log_softmax(axis: int, flattens: bool) -> Converter:
+    def convert(inputs: Any, attr: Any, params: Any) -> Any:
+        shape = infer_shape(inputs[0])
+        along = attr.get("axis", axis) % len(shape)
+        if not flattens:
+            return _log_softmax_along(inputs[0], along)
+        rows = relay.reshape(inputs[0], (math.prod(shape[:along]), -1))
+        return relay.reshape(_log_softmax_along(rows, 1), shape)
+
+    return convert
+
+
+def _log_softmax_along(value: Any, axis: int) -> Any:
+    gap = value - relay.max(value, axis=axis, keepdims=True)
+    return gap - relay.log(relay.sum(relay.exp(gap), axis=axis, keepdims=True))
+
+
+def _clip(convert: Converter) -> Converter:
+    """Return a converter that gives the upper bound where the bounds are exchanged, and takes computed bounds."""
+
+    def clip(inputs: Any, attr: Any, params: Any) -> Any:
+        data, low, high = inputs[0], inputs[1], inputs[2]
+        bounds = [bound for bound in (low, high) if bound is not None]
+        if not bounds:
+            return convert(inputs, attr, params) if "min" in attr or "max" in attr else relay.copy(data)
+        values = [bound.data.numpy().item() for bound in bounds if isinstance(bound, relay.Constant)]
+        is_known = len(values) == len(bounds) and not any(map(math.isnan, values))
+        if is_known and _is_float(data):
+            lowest = values[0] if low is not None else -math.inf
+            highest = values[-1] if high is not None else math.inf
+            return relay.clip(data, min(lowest, highest), highest)
+        data = data if low is None else largest(low, data)
+        return data if high is None else smallest(high, data)
+
+    return clip
+
+
+def _mod(inputs: Any, attr: Any, params: Any) -> Any:
+    left, right = inputs[0], inputs[1]
+    if attr.get("fmod", 0):
+        return relay.mod(left, right)
+    if not _is_float(left):
+        return relay.floor_mod(left, right)
+    rest = relay.mod(left, right)
+    zero = relay.const(0, dtype_of(left))
+    has_other_sign = relay.logical_and(
+        relay.not_equal(rest, zero), relay.not_equal(relay.less(rest, zero), relay.less(right, zero))
+    )
+    return relay.where(has_other_sign, rest + right, rest)
+
+
+def _prelu(opset: int) -> Converter:
+    def prelu(inputs: Any, attr: Any, params: Any) -> Any:
+        data, slope = inputs[0], inputs[1]
+        sizes, slopes = infer_shape(data), infer_shape(slope)
+        if opset < 7 and len(slopes) == 1:
+            slopes = (*slopes, *(1,) * (len(sizes) - 2))
+            slope = relay.reshape(slope, slopes)
+        aligned = (1,) * (len(sizes) - len(slopes)) + tuple(slopes)
+        is_channelwise = len(sizes) > 1 and aligned[1] == sizes[1] and set(aligned[:1] + aligned[2:]) <= {1}
+        if is_channelwise:
+            return relay.nn.prelu(data, relay.reshape(slope, (sizes[1],)), axis=1)
+        return relay.where(relay.less(data, relay.const(0, dtype_of(data))), data * slope, data)
+
+    return prelu
+
+
+def elements(opset: int, table: Mapping[str, Converter]) -> dict[str, Converter]:
+    """Return the converters of functions of elements for an operator set, by operator.
+
+    Args:
+        opset: The operator set.
+        table: TVM's converters.
+    """
+    return {
+        "Celu": _celu,
+        "Clip": _clip(table["Clip"]),
+        "Elu": _elu,
+        "HardSigmoid": _hard_sigmoid,
+        "HardSwish": _hard_swish,
+        "LogSoftmax": _log_softmax(1, flattens=True) if opset < 13 else _log_softmax(-1, flattens=False),
+        "Max": _of_all(largest),
+        "Mean": _mean,
+        "Min": _of_all(smallest),
+        "Mish": _mish,
+        "Mod": _mod,
+        "PRelu": _prelu(opset),
+        "Selu": _selu,
+        "Shrink": _shrink,
+        "Sign": _sign,
+        "Softplus": _softplus,
+        "ThresholdedRelu": _thresholded_relu,
+    }

@@ -1,0 +1,137 @@
+"""What a run recommends: never what was measured to be slower than the baseline or than a sequence beside it."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from passsearch.core import MACHINE_FAULTS, SPEED_OBJECTIVES, Failure
+from passsearch.measure import Ratio
+from passsearch.search.best_sequence import BestSequence
+from passsearch.search.confirmation import Confirmation
+from passsearch.search.estimators import LEAST_SPEED
+from passsearch.search.records import Scored
+from passsearch.search.scoring import Scoring
+
+OPEN = MACHINE_FAULTS | {"timeout"}
+"""Kinds of failures that say nothing about the candidate."""
+
+Confirmed: TypeAlias = Confirmation | Failure | None
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """The winner of a search that is not recommended.
+
+    Attributes:
+        scored: The candidate.
+        ratio: Its confirmed gain over the baseline by the objective; ``None`` where nothing was confirmed.
+        reason: The reason in words.
+    """
+
+    scored: Scored
+    ratio: Ratio | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What a run recommends.
+
+    Attributes:
+        best: The candidate, or the baseline.
+        confirmation: What was measured of it; of ``rejected`` where ``best`` is the baseline.
+        rejected: The winner of the search where another one is recommended.
+    """
+
+    best: Scored
+    confirmation: Confirmed
+    rejected: Rejected | None = None
+
+
+def recommend(
+    winner: Scored,
+    confirmation: Confirmed,
+    *,
+    scoring: Scoring,
+    sequence: BestSequence | None,
+    confirm_again: Callable[[Scored], Confirmed],
+) -> Recommendation:
+    """Return the winner, or what was measured to be better: the best sequence of the catalog, or the baseline.
+
+    Args:
+        winner: The winner of the search.
+        confirmation: What confirmed it, or why nothing did.
+        scoring: Gains over the baseline.
+        sequence: The best sequence of the catalog.
+        confirm_again: Confirms another candidate.
+    """
+    # A Pareto front has no winner, and without a confirmation on purpose the search's own measurement counts.
+    if len(scoring.options.objectives) > 1 or confirmation is None:
+        return Recommendation(winner, confirmation)
+    rival = None if sequence is None or sequence.is_same_binary_as(winner) else sequence.scored
+    if isinstance(confirmation, Failure):
+        return _after_failure(winner, confirmation, scoring=scoring, rival=rival, confirm_again=confirm_again)
+    objective, rejected = scoring.objective.name, None
+    timed = confirmation.over_sequence
+    if rival is not None and timed is not None and timed.gains.is_slower:
+        text = f"{timed.gain.value:.3g} times the throughput of {rival.candidate.name} of the catalog, beside it"
+        rejected = Rejected(winner, confirmation.ratio(objective), text)
+        again = confirm_again(rival)
+        instead = confirmation.of_sequence(digest=rival.built.digest, compile_s=rival.compile_s)
+        winner, confirmation = rival, again if isinstance(again, Confirmation) else instead
+    if _is_worse(confirmation, scoring):
+        rejected = Rejected(winner, confirmation.ratio(objective), _why_worse(confirmation, scoring))
+        winner = scoring.baseline
+    if rejected is not None:
+        _log.info("%s is recommended instead of %s: %s", winner.candidate, rejected.scored.candidate, rejected.reason)
+    return Recommendation(winner, confirmation, rejected)
+
+
+def _after_failure(
+    winner: Scored,
+    failure: Failure,
+    *,
+    scoring: Scoring,
+    rival: Scored | None,
+    confirm_again: Callable[[Scored], Confirmed],
+) -> Recommendation:
+    """Return the best sequence, which many networks have proven, where the winner could not be confirmed."""
+    if scoring.objective.name not in SPEED_OBJECTIVES:
+        return Recommendation(winner, failure)
+    rejected = Rejected(winner, None, f"not confirmed: {failure.reason}")
+    if failure.kind in OPEN:
+        return Recommendation(winner, failure) if rival is None else Recommendation(rival, failure, rejected)
+    if rival is None:
+        return Recommendation(scoring.baseline, failure, rejected)
+    again = confirm_again(rival)
+    if isinstance(again, Confirmation) and _is_worse(again, scoring):
+        return Recommendation(scoring.baseline, again, rejected)
+    return Recommendation(rival, again, rejected)
+
+
+def _is_worse(confirmation: Confirmation, scoring: Scoring) -> bool:
+    """Return whether a candidate was measured to be worse than the baseline, or to lose too much throughput."""
+    objective, ratio = scoring.objective.name, confirmation.ratio(scoring.objective.name)
+    if confirmation.same_binary and objective != "compile_time":
+        return False
+    if objective in SPEED_OBJECTIVES:
+        return confirmation.estimates is not None and confirmation.estimates.is_slower
+    if confirmation.loses_throughput(scoring.options.least_throughput):
+        return True
+    return ratio is not None and (ratio.value < LEAST_SPEED or ratio.interval.high < 1)
+
+
+def _why_worse(confirmation: Confirmation, scoring: Scoring) -> str:
+    objective = scoring.objective.name
+    if objective not in SPEED_OBJECTIVES and confirmation.loses_throughput(scoring.options.least_throughput):
+        return f"less than {scoring.options.least_throughput:g} of the throughput of {_baseline(scoring)}"
+    return (
+        confirmation.disagreement(objective) or f"no better than {_baseline(scoring)} in {objective.replace('_', ' ')}"
+    )
+
+
+def _baseline(scoring: Scoring) -> str:
+    return scoring.baseline.candidate.name or "the baseline"

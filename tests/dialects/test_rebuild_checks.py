@@ -1,0 +1,76 @@
+"""The checks of a deployment script, without a compiler."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import passsearch.dialects
+from passsearch.measure.outputs import digest
+
+HOME = str(Path(passsearch.dialects.__file__).parent)
+INPUTS, OTHERS = ({"x": np.full((4, 4), value, "float32")} for value in (1.0, 2.0))
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module as a deployment loads it: from a folder on the import path."""
+    monkeypatch.syspath_prepend(HOME)
+    for name in ("rebuild_checks", "input_values", "linker", "loader_command"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module("rebuild_checks")
+
+
+class Network:
+    """Doubles its input for some calls, and may clear it."""
+
+    def __init__(self, *, right: int = 10**6, clears: bool = False) -> None:
+        self._right, self._clears, self._calls = right, clears, 0
+        self._outputs = np.zeros((4, 4), "float32")
+
+    def __call__(self, inputs: dict[str, Any]) -> list[Any]:
+        self._calls += 1
+        self._held = {name: array.copy() for name, array in inputs.items()}
+        if self._calls <= self._right:
+            self._outputs[:] = 2 * self._held["x"]
+        if self._clears:
+            self._held["x"][:] = 0
+        return [self._outputs]
+
+    def held(self) -> dict[str, Any]:
+        return self._held
+
+
+def test_a_network_that_computes_the_same_after_many_calls_passes(checks: ModuleType) -> None:
+    network = Network()
+    (output,) = checks.run_again(network, network.held, INPUTS, OTHERS, 1e-4)
+    assert np.array_equal(output, 2 * INPUTS["x"])
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [(Network(right=40), "output 0 is another one on equal inputs"), (Network(clears=True), "changes its input `x`")],
+)
+def test_a_network_that_stops_computing_or_changes_its_input_is_refused(
+    checks: ModuleType, network: Network, message: str
+) -> None:
+    with pytest.raises(SystemExit, match=message):
+        checks.run_again(network, network.held, INPUTS, OTHERS, 1e-4)
+
+
+def test_a_lost_slice_and_a_common_factor_are_refused_though_the_largest_value_agrees(checks: ModuleType) -> None:
+    expected = np.random.default_rng(0).uniform(0, 640, (1, 84, 64)).astype("float32")
+    expected[:, 4:] *= 1e-5
+    (record,) = digest([expected])
+    lost = expected.copy()
+    lost[:, 4:] = 0
+    assert checks.finer_fault(expected, record, 1e-3) == ""
+    assert "slice 4 of axis 1" in checks.finer_fault(lost, record, 1e-3)
+    assert "1.05 times" in checks.finer_fault(expected * np.float32(1.05), record, 0.016)
+    # What earlier versions recorded has neither.
+    old = {name: value for name, value in record.items() if name not in ("mean_abs", "slices")}
+    assert checks.finer_fault(lost, old, 1e-3) == ""

@@ -1,0 +1,116 @@
+"""What the network's own framework computes is the reference of every check, the import's own among them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import onnx
+import pytest
+
+import passsearch
+from passsearch.errors import UserError
+from passsearch.evaluate import Built, WorkerEvaluator, first_difference, model_import
+from passsearch.evaluate.verify import Agreement
+from passsearch.frontends import ModelFile, simplify_onnx
+from passsearch.toolchain import Toolchain
+
+Misread = Callable[[onnx.GraphProto], None]
+
+
+@pytest.fixture(params=["relay", "relax"])
+def toolchain(request: pytest.FixtureRequest) -> Toolchain:
+    compiler: Toolchain = request.getfixturevalue(request.param)
+    return compiler
+
+
+@contextmanager
+def an_importer_that(misread: Misread, folder: Path) -> Iterator[None]:
+    """Change the graph between the file, which ONNX Runtime runs, and the compiler's importer."""
+
+    def change(file: ModelFile, into: Path) -> ModelFile:
+        model = onnx.load(str(file.path))
+        misread(model.graph)
+        path = folder / f"misread-{len([*folder.iterdir()])}.onnx"
+        onnx.save(model, str(path))
+        return simplify_onnx(replace(file, path=path, sha256=path.name), into)
+
+    with patch.object(model_import, "simplify_onnx", change), patch.object(first_difference, "simplify_onnx", change):
+        yield
+
+
+def drop_epsilon(graph: onnx.GraphProto) -> None:
+    graph.node[0].attribute.append(onnx.helper.make_attribute("epsilon", 0.5))
+
+
+def round_the_scale(graph: onnx.GraphProto) -> None:
+    scale = next(weight for weight in graph.initializer if weight.name == "scale")
+    scale.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(scale) * np.float32(1.001), "scale"))
+
+
+def take_relu_for_abs(graph: onnx.GraphProto) -> None:
+    graph.node[1].op_type = "Abs"
+
+
+def baseline(evaluator: WorkerEvaluator) -> Built:
+    built = evaluator.build_candidate(evaluator.session.dialect.baseline)
+    assert isinstance(built, Built)
+    return built
+
+
+@pytest.mark.parametrize(
+    ("misread", "node"), [(drop_epsilon, "`n`"), (round_the_scale, "`n`"), (take_relu_for_abs, "`y`")]
+)
+def test_an_import_of_another_network_is_refused_with_the_first_node_that_differs(
+    toolchain: Toolchain, tiny_network: Path, tmp_path: Path, misread: Misread, node: str
+) -> None:
+    (tmp_path / "misread").mkdir()
+    with (
+        an_importer_that(misread, tmp_path / "misread"),
+        passsearch.session(tiny_network, toolchain=toolchain.name, remember=False) as evaluator,
+        pytest.raises(UserError, match=f"imported as another network.*ONNX Runtime.*{node}.*--reference import"),
+    ):
+        baseline(evaluator)
+
+
+def test_a_wrong_import_can_be_measured_and_says_that_it_is_unproven(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "misread").mkdir()
+    with (
+        an_importer_that(take_relu_for_abs, tmp_path / "misread"),
+        passsearch.session(tiny_network, toolchain=relax.name, remember=False, reference="import") as evaluator,
+    ):
+        baseline(evaluator)
+        reference = evaluator.builder.source.to_json()
+    assert (reference["kind"], reference["runtime"]) == ("import", None)
+    assert "--reference import" in str(reference["reason"])
+
+
+def test_a_right_import_is_proven_by_its_source_and_names_its_outputs(toolchain: Toolchain, tiny_network: Path) -> None:
+    with passsearch.session(tiny_network, toolchain=toolchain.name, remember=False) as evaluator:
+        agreement = baseline(evaluator).agreement
+        reference = evaluator.builder.source
+    assert isinstance(agreement, Agreement) and agreement.deviation is not None and agreement.deviation < 1e-6
+    assert reference.runtime.startswith("ONNX Runtime") and reference.outputs == ("y",)
+
+
+def test_a_network_that_its_source_cannot_run_is_unproven_and_says_why(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path
+) -> None:
+    # An operator that only the compiler's importer knows.
+    model = onnx.load(str(tiny_network))
+    model.graph.node[1].op_type, model.graph.node[1].domain = "Relu", "ai.onnx.ml"
+    model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 1))
+    onnx.save(model, str(tmp_path / "foreign.onnx"))
+    with passsearch.session(tmp_path / "foreign.onnx", toolchain=relax.name, remember=False) as evaluator:
+        baseline(evaluator)
+        reference = evaluator.builder.source
+    assert not reference.runtime and "Relu" in reference.reason
+
+
+def test_an_unknown_reference_is_refused_in_one_line(tiny_network: Path) -> None:
+    with pytest.raises(UserError, match='`reference` is "source" or "import"; got \'torch\''):
+        passsearch.tune(tiny_network, reference="torch")
