@@ -5,12 +5,16 @@ from pathlib import Path
 
 from passsearch.core import BuildOptions
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
+from passsearch.evaluate.model_import import loadable_model
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.source_process import ask_source
-from passsearch.frontends import first_difference, simplify_onnx, with_all_values
+from passsearch.frontends import first_difference, with_all_program_values, with_all_values
 from passsearch.worker import ScratchFolder
+
+VALUES = {"onnx": with_all_values, "exported": with_all_program_values}
+"""Functions that make all values of a file outputs, by format."""
 
 
 def locate_difference(session: Session, *, case: int | str, network: Network, pool: WorkerPool, limit: float) -> str:
@@ -25,7 +29,7 @@ def locate_difference(session: Session, *, case: int | str, network: Network, po
         pool: Starts the processes.
         limit: Largest deviation that rounding explains.
     """
-    if session.model.format != "onnx" or network.cases:
+    if session.model.format not in VALUES or network.cases:
         return "the first node that differs is not known for this format"
     try:
         with ScratchFolder() as folder:
@@ -40,15 +44,16 @@ def _first_node(
 ) -> str:
     # Records have the seed of random inputs as text.
     case = int(case) if str(case).isdigit() else case
-    model, values = with_all_values(session.model, folder)
+    model, values = VALUES[session.model.format](session.model, folder)
+    session = replace(session, model=model)
     expected = folder / "expected.npz"
     request = {"cases": [case], "outputs": str(expected), "total_s": session.limits.deadline_s, **network.request()}
-    ask_source(replace(session, model=model), request, log=folder / "source.log")
+    ask_source(session, request, log=folder / "source.log")
     answer = pool.ask_new(
         "build",
         {
             "verb": "deviations",
-            "source": simplify_onnx(model, folder).to_request(),
+            "source": loadable_model(session, folder).to_request(),
             "options": BuildOptions().to_json(),
             "folder": str(folder / "built"),
             "device": session.device,

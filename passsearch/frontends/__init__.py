@@ -6,6 +6,7 @@ from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
 from passsearch.frontends.onnx_simplification import simplifier_version, simplify_onnx
 from passsearch.frontends.onnx_values import first_difference, with_all_values
 from passsearch.frontends.resolve import resolve
+from passsearch.frontends.torch_values import with_all_program_values
 
 __all__ = [
     "ModelFile",
@@ -20,5 +21,6 @@ __all__ = [
     "simplifier_version",
     "simplify_onnx",
     "temporary_subfolder",
+    "with_all_program_values",
     "with_all_values",
 ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from passsearch.core import NOTICE_LOG
+from passsearch.dialects.contract import Array
 from passsearch.errors import UserError
+from passsearch.frontends.source_runtimes.torch_runtime import to_array
 from passsearch.frontends.torch_aliases import AliasReads
 from passsearch.frontends.torch_call import TorchCall, named_results, tensor_results
 from passsearch.frontends.torch_state import ModuleState, is_same
@@ -18,10 +22,38 @@ TOLERANCE = 1e-4
 
 ADVICE = "make it an argument of the module and return its new value"
 
+TRAINING_LAYERS = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._NormBase)
+"""Layers that compute something else in training."""
+
 _notices = logging.getLogger(NOTICE_LOG)
 
 
-def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) -> bool:
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run of a module on its example inputs.
+
+    Attributes:
+        results: The tensors among its results, as arrays.
+        has_aliases: True if the module writes to a view of a tensor that is read through another view: see
+            ``AliasReads``.
+    """
+
+    results: Sequence[Array]
+    has_aliases: bool
+
+
+def tell_training_mode(module: Any, name: str) -> None:
+    """Print a notice if a module would compute something else in the mode that it is in."""
+    layers = [part for part in module.modules() if isinstance(part, TRAINING_LAYERS) and part.training]
+    if layers:
+        _notices.warning(
+            "`%s` is in training mode; it is imported as after `eval()`, where its layers `%s` do not train.",
+            name,
+            type(layers[0]).__name__,
+        )
+
+
+def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) -> CheckedRun:
     """Run a module, and raise if an import of it would lose something.
 
     Args:
@@ -29,9 +61,6 @@ def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) ->
         call: Its arguments.
         name: The module in messages.
         state: The state of the module before the run; the caller restores it.
-
-    Returns:
-        True if the module writes to a view of a tensor that is read through another view: see ``AliasReads``.
 
     Raises:
         UserError: The module writes a parameter or a buffer, a second run computes something else than the first one,
@@ -55,7 +84,7 @@ def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) ->
     if not tensor_results(first):
         raise UserError(f"`{name}` returns no tensor; return a tensor, or a tuple, list or dict of tensors.")
     _tell(name, first, call=call, tensors=tensors)
-    return has_aliases
+    return CheckedRun([to_array(tensor) for tensor in tensor_results(first)], has_aliases)
 
 
 def _watched_run(module: Any, call: TorchCall) -> tuple[Any, tuple[torch.Tensor, ...], bool]:

@@ -14,7 +14,7 @@ import pickle
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -26,12 +26,13 @@ from passsearch.core import DeclaredInput, TensorType, require_trust
 from passsearch.errors import UserError
 from passsearch.frontends import onnx_file, torchscript_file
 from passsearch.frontends.model_file import ModelFile, cache_file_name, save_bytes, save_file
+from passsearch.frontends.onnx_agreement import disagrees
 from passsearch.frontends.request import ModelRequest, first_line
 from passsearch.frontends.source_runtimes.torch_runtime import ERRORS as _ERRORS
-from passsearch.frontends.source_runtimes.torch_runtime import TorchModule
+from passsearch.frontends.source_runtimes.torch_runtime import TorchModule, to_array
 from passsearch.frontends.torch_aliases import without_writes
 from passsearch.frontends.torch_call import TorchCall, argument_names, program_call, read_call, tensor_results
-from passsearch.frontends.torch_checks import check_run
+from passsearch.frontends.torch_checks import check_run, tell_training_mode
 from passsearch.frontends.torch_state import inference_mode, preserved
 
 OPSET = 14
@@ -140,9 +141,10 @@ def _export(
         call: The module's arguments.
         prepare: Returns a context in which the module is exported.
     """
+    tell_training_mode(module, name)
     try:
         with prepare(), preserved(module) as state, inference_mode(module):
-            has_aliases = check_run(module, call, name=name, state=state)
+            checked = check_run(module, call, name=name, state=state)
     except _ERRORS as error:
         raise UserError(_untraceable(name, error)) from error
 
@@ -151,7 +153,7 @@ def _export(
         if isinstance(module, torch.jit.ScriptModule):
             return module
         wrapped = _Plain(module, call).eval()
-        return without_writes(wrapped, call) if has_aliases else wrapped
+        return without_writes(wrapped, call) if checked.has_aliases else wrapped
 
     @contextmanager
     def running() -> Iterator[None]:
@@ -176,7 +178,13 @@ def _export(
         _log.debug("The ONNX exporter failed: %s", first_line(error))
         return with_torch()
     path = save_bytes(request.folder, data, name=name, suffix=".onnx")
-    return replace(onnx_file.from_path(path, request, name=name), otherwise=with_torch, live=live)
+    file = onnx_file.from_path(path, request, name=name)
+    if disagrees(path, {key: to_array(tensor) for key, tensor in call.tensors.items()}, checked.results):
+        _log.info("The ONNX file of `%s` computes something else; saving it in a format of PyTorch.", name)
+        # Without such a form, the comparison of the import with the module decides.
+        with suppress(UserError):
+            return with_torch()
+    return replace(file, otherwise=with_torch, live=live)
 
 
 # The names `_Plain` and `module` stand in the files that PyTorch writes. Another name would change the digest of every

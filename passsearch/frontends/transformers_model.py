@@ -154,7 +154,7 @@ def _initialize(config: Any) -> Any:
     # Exported fused attention is the same computation in more operators than the eager implementation.
     config._attn_implementation = "eager"
     with _fixed_seed():
-        return kind.from_config(config) if kind is transformers.AutoModel else kind(config)
+        return (kind.from_config(config) if kind is transformers.AutoModel else kind(config)).eval()
 
 
 @contextmanager

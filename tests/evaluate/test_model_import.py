@@ -12,10 +12,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import passsearch
-from passsearch.core import Objective, TensorType
+from passsearch.api.common import open_evaluator
+from passsearch.core import Candidate, Objective, Pipeline, TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import WorkerLimits, model_import, open_session
+from passsearch.evaluate import Built, WorkerLimits, model_import, open_session
 from passsearch.evaluate.model_import import import_digest, loadable_model
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.search import Run, RunOptions
@@ -135,6 +136,46 @@ def test_outputs_are_those_of_the_framework(kind: str, relay: Toolchain, tmp_pat
     found = json.loads(told.stdout.splitlines()[-1])
     assert found["input"] == ("data" if kind == "mxnet_symbol" else "image")
     assert found["deviation"] < 1e-5
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_framework_of_a_file_proves_its_import(kind: str, relay: Toolchain, tmp_path: Path) -> None:
+    framework, said = NETWORKS[kind]
+    script = [str(relay.python), str(MAKE.with_name("framework_networks.py"))]
+    if subprocess.run([str(relay.python), "-c", f"import {framework}"], capture_output=True, check=False).returncode:
+        pytest.skip(f"this toolchain has no {framework}; see: passsearch toolchain install --help")
+    made = subprocess.run([*script, "make", kind, str(tmp_path)], capture_output=True, text=True, check=True)
+    file = resolve(tmp_path / json.loads(made.stdout.splitlines()[-1])["path"], folder=tmp_path, **said)
+    session = open_session(file, toolchain=relay.name, target=None, limits=WorkerLimits(120.0))
+    with open_evaluator(session, folder=tmp_path / "run", remember=False) as evaluator:
+        built = evaluator.build_candidate(Candidate(Pipeline(())))
+        source = evaluator.builder.source
+    assert isinstance(built, Built), built
+    assert source.runtime.lower().startswith(framework.replace("torch", "pytorch"))
+    assert source.reason == ""
+
+
+SCRIPT = """
+import sys, torch
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(3))
+    def forward(self, x):
+        self.count.add_(1)
+        return x + self.count
+torch.jit.trace(Counting(), torch.zeros(2, 3), check_trace=False).save(sys.argv[1])
+"""
+
+
+def test_a_torchscript_file_that_writes_a_buffer_is_refused_by_its_name(relay: Toolchain, tmp_path: Path) -> None:
+    file = tmp_path / "counting.pt"
+    if subprocess.run([str(relay.python), "-c", "import torch"], capture_output=True, check=False).returncode:
+        pytest.skip("this toolchain has no torch; see: passsearch toolchain install --help")
+    subprocess.run([str(relay.python), "-c", SCRIPT, str(file)], capture_output=True, check=True)
+    model = resolve(file, folder=tmp_path, inputs={"x": TensorType((2, 3), "float32")})
+    with pytest.raises(UserError, match=r"Cannot import `counting.pt`: it writes `count` when it runs, and"):
+        bring_in(model, relay, tmp_path)
 
 
 def test_an_onnx_operator_that_tvm_lacks_is_named(relay: Toolchain, tmp_path: Path) -> None:

@@ -135,6 +135,18 @@ def test_windows_of_any_axis_are_those_of_pytorch(tmp_path):
     assert all(map(np.array_equal, results, (each.numpy() for each in Windows()(data))))
 
 
+def test_a_file_of_onnx_that_computes_something_else_is_not_taken(tmp_path):
+    pytest.importorskip("onnxruntime")
+    # PyTorch's exporter writes the logarithm of a sigmoid, which is zero.
+    module, data = torch.nn.LogSigmoid(), torch.tensor([-150.0, 1.0])
+    formats = frozenset({"onnx", "exported"})
+    file = resolve(module, example_inputs=data, folder=tmp_path, formats=formats)
+    assert file.format == "exported"
+    assert torch.export.load(file.path).module()(data)[0] == -150
+    assert file.live().run({"input": data.numpy()})[0][0] == -150
+    assert resolve(module, example_inputs=data / 100, folder=tmp_path, formats=formats).format == "onnx"
+
+
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_module_without_onnx_form_becomes_torchscript(tmp_path, by_name, capfd):
     example = {"x": torch.ones(4, 4)} if by_name else torch.ones(4, 4)

@@ -111,6 +111,21 @@ def test_the_users_tensors_are_as_before(tmp_path):
     assert file.live().run({"input": example.numpy()})[0].tolist() == [[0, 2]]
 
 
+def test_a_module_in_training_mode_is_imported_in_inference_mode_with_a_notice(tmp_path, caplog):
+    module, x = (
+        torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout()),
+        torch.randn(3, 4),
+    )
+    file = resolve(module, example_inputs=x, folder=tmp_path)
+    assert "is in training mode; it is imported as after `eval()`, where its layers `BatchNorm1d` do not" in caplog.text
+    assert module.training
+    (array,) = file.live().run({"input": x.numpy()})
+    assert np.array_equal(array, module.eval()(x).detach().numpy())
+    caplog.clear()
+    resolve(module, example_inputs=x, folder=tmp_path)
+    assert "training" not in caplog.text
+
+
 class Memory(torch.nn.Module):
     def __init__(self):
         super().__init__()

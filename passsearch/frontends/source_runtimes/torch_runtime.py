@@ -13,7 +13,7 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, SourceNetwork
 from passsearch.errors import UserError
 from passsearch.frontends.request import first_line
-from passsearch.frontends.torch_call import TorchCall, named_results
+from passsearch.frontends.torch_call import TorchCall, named_results, tensor_results
 from passsearch.frontends.torch_state import ModuleState
 
 ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ImportError)
@@ -110,22 +110,45 @@ def intermediate_values(
         for node in program.graph.nodes
         if node.op == "placeholder"
     ]
-    recorder = _Recorder(program.graph_module)
+    recorder = _Recorder(program.graph_module, copies=True)
     with torch.no_grad():
         recorder.run(*arguments)
-    yield from recorder.values
+    yield from ((node.name, str(node.target), value) for node, value in recorder.values)
+
+
+class AllValues(torch.nn.Module):  # type: ignore[misc]
+    """A program's module whose results are followed by the values of all its operators."""
+
+    def __init__(self, program: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return the results, then the values."""
+        recorder = _Recorder(self.program)
+        results = tensor_results(recorder.run(*inputs))
+        return *results, *(value for _, value in recorder.values)
+
+    def places(self, *inputs: torch.Tensor) -> list[tuple[int, torch.fx.Node]]:
+        """Return the nodes of the values, each with its place among the results."""
+        recorder = _Recorder(self.program)
+        with torch.no_grad():
+            first = len(tensor_results(recorder.run(*inputs)))
+        return [(first + place, node) for place, (node, _) in enumerate(recorder.values)]
 
 
 class _Recorder(torch.fx.Interpreter):  # type: ignore[misc]
-    """An interpreter of graphs that keeps a copy of every operator's tensor."""
+    """An interpreter of graphs that keeps every operator's tensor."""
 
-    def __init__(self, module: torch.fx.GraphModule) -> None:
+    def __init__(self, module: torch.fx.GraphModule, *, copies: bool = False) -> None:
         super().__init__(module)
-        self.values: list[tuple[str, str, torch.Tensor]] = []
+        self._copies = copies
+        self.values: list[tuple[torch.fx.Node, torch.Tensor]] = []
 
     def run_node(self, n: torch.fx.Node) -> Any:
         """Run one node, and keep its value."""
         value = super().run_node(n)
         if n.op == "call_function" and isinstance(value, torch.Tensor):
-            self.values.append((n.name, str(n.target), value.detach().clone()))
+            # A later operator may write to the tensor.
+            self.values.append((n, value.detach().clone() if self._copies else value))
         return value

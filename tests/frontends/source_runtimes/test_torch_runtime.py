@@ -55,6 +55,23 @@ def test_an_error_of_the_module_is_one_line(tmp_path):
         source.run({"x": -np.ones(2, np.float32)})
 
 
+def test_a_copy_of_a_program_returns_the_values_of_all_operators(tmp_path):
+    from passsearch.frontends import with_all_program_values
+
+    module, x = Network().eval(), torch.randn(2, 4)
+    formats = frozenset({"onnx", "exported"})
+    file = resolve(module, example_inputs=x, folder=tmp_path, formats=formats).otherwise()
+    copy, values = with_all_program_values(file, tmp_path)
+    arrays = copy.live().run({"x": x.numpy()})
+    saved = torch.export.load(copy.path).module()(x)
+    assert len(arrays) == len(saved) == 2 + len(values)
+    assert all(np.array_equal(array, tensor.detach().numpy()) for array, tensor in zip(arrays, saved, strict=True))
+    linear = next(value for value in values if value.value == "linear")
+    assert linear.node == "`linear` (aten.linear.default)"
+    assert np.array_equal(arrays[linear.place], module.layer(x).detach().numpy())
+    assert "linear" in next(value for value in values if value.value == "mul").inputs
+
+
 def test_every_operator_of_a_program_has_its_value():
     from passsearch.frontends.source_runtimes.torch_runtime import intermediate_values
 

@@ -1,0 +1,63 @@
+"""A comparison of an ONNX file that PyTorch's exporter wrote with the module that it was made of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from passsearch.dialects.contract import Array, ModelSource
+from passsearch.errors import UserError
+from passsearch.frontends.request import first_line
+
+MOST_BYTES = 1 << 30
+"""Size of the largest file that is compared: a larger one takes seconds to load."""
+
+TOLERANCE = 1e-3
+"""Difference that rounding may make, as a share of the largest value; the faults of exporters are far larger."""
+
+_log = logging.getLogger(__name__)
+
+
+def disagrees(path: Path, inputs: Mapping[str, Array], expected: Sequence[Array]) -> bool:
+    """Return whether ONNX Runtime computes something else by a file than PyTorch did by the module.
+
+    Args:
+        path: The file.
+        inputs: The example inputs.
+        expected: The module's results on them.
+
+    Returns:
+        True for another number, shape or dtype of outputs, or other floating-point values. False also where ONNX
+        Runtime is not installed, or does not run the file.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        return False
+    if path.stat().st_size > MOST_BYTES:
+        return False
+    from passsearch.frontends.source_runtimes.onnx_runtime import OnnxRuntime
+
+    # Its classes of errors have no common base.
+    state = vars(onnxruntime.capi.onnxruntime_pybind11_state).values()
+    own = [each for each in state if isinstance(each, type) and issubclass(each, Exception)]
+    errors: tuple[type[Exception], ...] = (*own, UserError, RuntimeError, ValueError)
+    try:
+        computed = OnnxRuntime(onnxruntime, ModelSource(path, "onnx", {})).run(inputs)
+    except errors as error:
+        _log.debug("ONNX Runtime does not run `%s`: %s", path, first_line(error))
+        return False
+    return len(computed) != len(expected) or any(map(_differs, computed, expected))
+
+
+def _differs(computed: Array, expected: Array) -> bool:
+    if computed.shape != expected.shape or computed.dtype != expected.dtype:
+        return True
+    # Equal values are sorted in any order, so their places say nothing.
+    if expected.dtype.kind != "f" or not expected.size:
+        return False
+    scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=1.0))
+    return not np.allclose(computed, expected, rtol=TOLERANCE, atol=TOLERANCE * scale, equal_nan=True)
