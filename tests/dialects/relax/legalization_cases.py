@@ -68,8 +68,8 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
         lambda x: batch_norm(convolution(x)), IMAGE.astype("float16"), normalised(convolved(IMAGE)),
     ),
     "layer norm": (layer_norm, WIDE, GAP / np.sqrt((GAP**2).mean(-1, keepdims=True) + 1e-5)),
-    "largest": (lambda x: op.max(x, axis=[1]), ROWS, ROWS.max(1)),
-    "smallest": (lambda x: op.min(x, axis=[1]), ROWS, ROWS.min(1)),
+    "largest": (lambda x: op.max(x, axis=[1]), ROWS[:2], ROWS[:2].max(1)),
+    "smallest": (lambda x: op.min(x, axis=[1]), ROWS[:2], ROWS[:2].min(1)),
     "largest of a pool": (
         lambda x: op.nn.max_pool2d(x, [3, 3], padding=[1, 1, 1, 1]),
         np.full((1, 4, 4, 4), -np.inf, "float32"), np.full((1, 4, 4, 4), -np.inf),
