@@ -58,7 +58,8 @@ def main() -> None:
     arguments = parser.parse_args()
     document = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     networks = document.setdefault(arguments.toolchain, {})
-    for name, model in [*((name, f"zoo:{name}") for name in BUILT_IN), *((f.stem, str(f)) for f in arguments.files)]:
+    files = [(file.stem, str(file)) for file in arguments.files]
+    for name, model in [*files, *((name, f"zoo:{name}") for name in BUILT_IN)]:
         if name not in networks:
             networks[name] = check(model, arguments.toolchain)
             print(name, json.dumps(networks[name]), flush=True)
