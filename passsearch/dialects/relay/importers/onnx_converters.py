@@ -143,7 +143,7 @@ def _reduce(name: str) -> Converter:
                 raise NotImplementedError("Reduction over axes that are computed is not supported")
             given = [int(axis) for axis in axes[0].data.numpy()]
             attr = replaced(attr, axes=given) if given else attr
-        if attr.get("noop_with_empty_axes") and "axes" not in attr:
+        if attr.get("noop_with_empty_axes") == 1 and "axes" not in attr:
             return relay.copy(data)
         reduced = convert([data], attr, params)
         return _of_infinities(data, reduced, attr, name) if name in EXTREMES and "float" in dtype_of(data) else reduced
