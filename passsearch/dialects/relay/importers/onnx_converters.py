@@ -49,6 +49,14 @@ Converter: TypeAlias = Callable[[Any, Any, Any], Any]
 REDUCTIONS = tuple(
     f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 )
+ELEMENTWISE: Mapping[str, Callable[[Any], Any]] = {
+    "ReduceL1": relay.abs,
+    "ReduceL2": relay.abs,
+    "ReduceLogSum": relay.log,
+    "ReduceSumSquare": lambda data: data * data,
+}
+"""What reductions compute that reduce no axis, unless it is a copy."""
+
 EXTREMES = {"ReduceMax": ("ReduceMin", -1.0), "ReduceMin": ("ReduceMax", 1.0)}
 """The other one of these reductions, and the sign of the number from which TVM starts each."""
 
@@ -144,7 +152,7 @@ def _reduce(name: str) -> Converter:
             given = [int(axis) for axis in axes[0].data.numpy()]
             attr = replaced(attr, axes=given) if given else attr
         if attr.get("noop_with_empty_axes") == 1 and "axes" not in attr:
-            return relay.copy(data)
+            return ELEMENTWISE.get(name, relay.copy)(data)
         reduced = convert([data], attr, params)
         return _of_infinities(data, reduced, attr, name) if name in EXTREMES and "float" in dtype_of(data) else reduced
 
