@@ -65,14 +65,8 @@ class ImportRunner:
             file = simplify_onnx(file, self._folder)
         except PassSearchError as error:
             return Answer("refused", str(error))
-        np.savez(
-            data,
-            **{
-                f"{case}|{place}": given[name]
-                for case, given in cases.items()
-                for place, name in enumerate(file.inputs)
-            },
-        )
+        np.savez(data, **{f"{case}|{place}": given[name] for case, given in cases.items()
+                          for place, name in enumerate(file.inputs)})
         request = {"path": str(file.path), "data": str(data), "results": str(results), "cases": list(cases)}
         request["inputs"] = {name: [kind.dtype, list(kind.shape)] for name, kind in file.inputs.items()}
         answer = self._ask(request)
@@ -97,9 +91,7 @@ class ImportRunner:
 
     def _receive(self) -> dict[str, str]:
         assert self._process.stdout is not None
-        answer: dict[str, str] = json.loads(
-            self._process.stdout.readline() or '{"state": "crashed", "reason": "ended"}'
-        )
+        answer: dict[str, str] = json.loads(self._process.stdout.readline() or '{"state": "crashed", "reason": "ended"}')
         return answer
 
 
@@ -120,7 +112,9 @@ def difference(actual: Arrays, expected: Arrays, *, rtol: float, atol: float) ->
             return f"output {place} is {mine.dtype}{list(mine.shape)}, not {right.dtype}{list(right.shape)}"
         is_exact = right.dtype.kind not in "fc"
         with np.errstate(all="ignore"):
-            same = mine == right if is_exact else np.isclose(*_wide(mine, right), rtol=rtol, atol=atol, equal_nan=True)
+            same = (
+                mine == right if is_exact else np.isclose(*_wide(mine, right), rtol=rtol, atol=atol, equal_nan=True)
+            )
         if not np.all(same):
             first = np.argmin(np.ravel(same))
             count = int(np.size(same) - np.sum(same))

@@ -124,7 +124,9 @@ def _frozen(model: onnx.ModelProto, inputs: Mapping[str, Any]) -> onnx.ModelProt
     del copy.graph.input[:]
     copy.graph.input.extend(kept)
     names = {weight.name for weight in copy.graph.initializer}
-    copy.graph.initializer.extend(numpy_helper.from_array(inputs[name], name) for name in others if name not in names)
+    copy.graph.initializer.extend(
+        numpy_helper.from_array(inputs[name], name) for name in others if name not in names
+    )
     return copy
 
 
@@ -132,7 +134,9 @@ def _stored(folder: Path) -> tuple[list[Any], list[Any]]:
     """Return the inputs and outputs that a test stores in files; what is no tensor is ``None``."""
     data = folder / "test_data_set_0"
     counted = {kind: len(list(data.glob(f"{kind}_*.pb"))) for kind in ("input", "output")}
-    arrays = {kind: [_array(data / f"{kind}_{place}.pb") for place in range(count)] for kind, count in counted.items()}
+    arrays = {
+        kind: [_array(data / f"{kind}_{place}.pb") for place in range(count)] for kind, count in counted.items()
+    }
     return arrays["input"], arrays["output"]
 
 
