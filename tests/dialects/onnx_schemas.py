@@ -77,7 +77,8 @@ def _extended(template: onnx.ModelProto, weights: dict[str, Any], opset: int) ->
     kind = template.graph.node[0].op_type
     schema = onnx.defs.get_schema(kind, opset)
     for name, attribute in schema.attributes.items():
-        value = _other_value(attribute)
+        # The number of parts is not free: it is that of the outputs.
+        value = None if name == "num_outputs" else _other_value(attribute)
         if value is not None:
             model = _frozen(template, weights, opset)
             node = model.graph.node[0]

@@ -32,7 +32,7 @@ from passsearch.dialects.relay.importers.local_inference import dtype_of
 from passsearch.dialects.relay.importers.onnx_elements import elements
 from passsearch.dialects.relay.importers.onnx_norms import batch_norm, per_channel_group_norm, per_group_group_norm
 from passsearch.dialects.relay.importers.onnx_recurrent import recurrent
-from passsearch.dialects.relay.importers.onnx_shapes import compress, eye_like, reshape, split
+from passsearch.dialects.relay.importers.onnx_shapes import compress, eye_like, optional_has_element, reshape, split
 from passsearch.dialects.relay.importers.onnx_windows import (
     average_pool,
     conv_transpose,
@@ -49,6 +49,14 @@ Converter: TypeAlias = Callable[[Any, Any, Any], Any]
 REDUCTIONS = tuple(
     f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 )
+ELEMENTWISE: Mapping[str, Callable[[Any], Any]] = {
+    "ReduceL1": relay.abs,
+    "ReduceL2": relay.abs,
+    "ReduceLogSum": relay.log,
+    "ReduceSumSquare": lambda data: data * data,
+}
+"""What reductions compute that reduce no axis, unless it is a copy."""
+
 EXTREMES = {"ReduceMax": ("ReduceMin", -1.0), "ReduceMin": ("ReduceMax", 1.0)}
 """The other one of these reductions, and the sign of the number from which TVM starts each."""
 
@@ -97,6 +105,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "Reshape": reshape(table(opset)["Reshape"]),
             "Split": split(table(opset)["Split"]),
             "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
+            "OptionalHasElement": optional_has_element,
             "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],
             "Resize": _resize(table(opset)["Resize"]),
             "RoiAlign": _roi_align(table(opset)["RoiAlign"], b"half_pixel" if opset >= 16 else b"output_half_pixel"),
@@ -142,8 +151,8 @@ def _reduce(name: str) -> Converter:
                 raise NotImplementedError("Reduction over axes that are computed is not supported")
             given = [int(axis) for axis in axes[0].data.numpy()]
             attr = replaced(attr, axes=given) if given else attr
-        if attr.get("noop_with_empty_axes") and "axes" not in attr:
-            return relay.copy(data)
+        if attr.get("noop_with_empty_axes") == 1 and "axes" not in attr:
+            return ELEMENTWISE.get(name, relay.copy)(data)
         reduced = convert([data], attr, params)
         return _of_infinities(data, reduced, attr, name) if name in EXTREMES and "float" in dtype_of(data) else reduced
 

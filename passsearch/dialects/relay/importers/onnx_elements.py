@@ -1,7 +1,7 @@
 """Converters of ONNX's functions of single elements that TVM's importer of Relay gets wrong.
 
-* ``Elu``, ``Selu``, ``Celu``, ``HardSigmoid``, ``HardSwish``, ``Sign``, ``Max``, ``Min``, ``ThresholdedRelu`` and
-  ``Shrink`` make a number of what is not a number, and some of them refuse other types than float32.
+* ``Elu``, ``Selu``, ``Celu``, ``Sign``, ``Max``, ``Min``, ``ThresholdedRelu`` and ``Shrink`` make a number of what is
+  not a number. Some of them, and ``HardSigmoid``, refuse other types than float32.
 * ``Softplus``, ``Mish`` and ``LogSoftmax`` overflow for large values.
 * ``Clip`` with an upper bound below the lower one gives the lower one.
 * ``Mean`` joins its inputs and takes the mean over the first dimension.
@@ -56,12 +56,6 @@ def _of_two(choose: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     return relay.where(relay.isnan(left), left + relay.zeros_like(right), chosen)
 
 
-def bounded(value: Any, low: float, high: float) -> Any:
-    """Return a value between two bounds."""
-    dtype = dtype_of(value)
-    return largest(relay.const(low, dtype), smallest(relay.const(high, dtype), value))
-
-
 def _of_all(choose: Callable[[Any, Any], Any]) -> Converter:
     def convert(inputs: Any, attr: Any, params: Any) -> Any:
         values = list(inputs)
@@ -99,17 +93,10 @@ def _celu(inputs: Any, attr: Any, params: Any) -> Any:
 
 
 def _hard_sigmoid(inputs: Any, attr: Any, params: Any) -> Any:
-    return _hard(inputs[0], attr.get("alpha", 0.2), attr.get("beta", 0.5))
-
-
-def _hard(value: Any, slope: float, shift: float) -> Any:
-    dtype = dtype_of(value)
+    value, dtype = inputs[0], dtype_of(inputs[0])
+    slope, shift = relay.const(attr.get("alpha", 0.2), dtype), relay.const(attr.get("beta", 0.5), dtype)
     # A clip and not two comparisons: the analysis of networks knows the function by it.
-    return keep_nan(value, relay.clip(value * relay.const(slope, dtype) + relay.const(shift, dtype), 0, 1))
-
-
-def _hard_swish(inputs: Any, attr: Any, params: Any) -> Any:
-    return inputs[0] * _hard(inputs[0], 1 / 6, 0.5)
+    return relay.clip(value * slope + shift, 0, 1)
 
 
 def _sign(inputs: Any, attr: Any, params: Any) -> Any:
@@ -224,7 +211,6 @@ def elements(opset: int, table: Mapping[str, Converter]) -> dict[str, Converter]
         "Clip": _clip(table["Clip"]),
         "Elu": _elu,
         "HardSigmoid": _hard_sigmoid,
-        "HardSwish": _hard_swish,
         "LogSoftmax": _log_softmax(1, flattens=True) if opset < 13 else _log_softmax(-1, flattens=False),
         "Max": _of_all(largest),
         "Mean": _mean,

@@ -2,6 +2,7 @@
 
 * ``Compress`` by a constant condition is a selection of fixed size, and may be shorter or longer than the axis.
 * ``EyeLike`` with a diagonal below the main one writes outside of the tensor.
+* ``OptionalHasElement`` makes a constant that TVM does not build.
 * ``Reshape`` with ``allowzero`` differs only for a size of 0.
 * ``Split`` in ``num_outputs`` parts of unequal size has a smaller last part.
 """
@@ -37,6 +38,11 @@ def compress(convert: Converter) -> Converter:
         return relay.take(data, relay.const(places, "int64"), axis=axis)
 
     return selected
+
+
+def optional_has_element(inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert OptionalHasElement, whose result is known from the graph."""
+    return relay.const(np.array(inputs[0] is not None), "bool")
 
 
 def eye_like(inputs: Any, attr: Any, params: Any) -> Any:

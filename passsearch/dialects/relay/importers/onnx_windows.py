@@ -212,6 +212,8 @@ def global_lp_pool(inputs: Any, attr: Any, params: Any) -> Any:
 
 
 def _power(value: Any, power: int) -> Any:
+    if power < 1:
+        raise NotImplementedError(f"the attribute p is not supported with the value {power}")
     return value if power == 1 else relay.power(value, relay.const(float(power), dtype_of(value)))
 
 

@@ -1,0 +1,27 @@
+"""ONNX's backend tests are right or refused; the files ``refused.txt`` of the dialects list what is refused.
+
+A list can only shrink: a test that is refused and not listed fails, and so does one that is listed and right.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+sys.path.insert(0, str(HERE.parents[1] / "benchmarks"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", ["relay"])
+def test_backend_tests_are_right_or_refused_as_listed(dialect: str, toolchain_of: object) -> None:
+    from onnx_backend_tests import run
+
+    answers = run(dialect)
+    assert len(answers) > 2500
+    assert {name: answer for name, answer in answers.items() if answer["state"] not in ("right", "refused")} == {}
+    refused = {name for name, answer in answers.items() if answer["state"] == "refused"}
+    assert refused == set((HERE / dialect / "refused.txt").read_text().splitlines())
+    reasons = [answer["reason"] for answer in answers.values() if answer["state"] == "refused"]
+    assert [reason for reason in reasons if "\n" in reason or not reason] == []
