@@ -100,7 +100,7 @@ class Mod(onnx_frontend.Mod):  # type: ignore[misc]
         x, divisor = inputs[0], inputs[1]
         rest, zero = bb.emit(op.mod(x, divisor)), number(0, x)
         # TVM has no sign of a zero, but the reciprocal of one has.
-        is_other_sign = op.not_equal(op.less(rest, zero), op.less(divisor, zero))
+        is_other_sign = op.logical_xor(op.less(rest, zero), op.less(divisor, zero))
         moved = op.where(is_other_sign, op.add(rest, divisor), rest)
         signed_zero = op.where(op.less(divisor, zero), number(-0.0, x), zero)
         return op.where(op.equal(rest, zero), signed_zero, moved)

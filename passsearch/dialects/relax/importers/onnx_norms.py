@@ -91,7 +91,7 @@ class BatchNormalization(onnx_frontend.BatchNormalization):  # type: ignore[misc
         variance = bb.emit(op.mean(op.multiply(centred, centred), others, keepdims=True))
         root = op.sqrt(op.add(variance, number(attr.get("epsilon", 1e-5), wide)))
         form = [-1 if axis == 1 else 1 for axis in range(rank)]
-        parts = [op.reshape(op.astype(part, dtype_of(wide)), form) for part in (scale, bias)]
+        parts = [op.reshape(bb.emit(op.astype(part, dtype_of(wide))), form) for part in (scale, bias)]
         normal = op.add(op.multiply(op.divide(centred, root), parts[0]), parts[1])
         weight = attr.get("momentum", 0.9)
         kept = [
