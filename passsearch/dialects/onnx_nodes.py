@@ -32,6 +32,11 @@ UNIMPORTANT = frozenset({"consumed_inputs", "is_test", "kernel_shape", "seed", "
 Operators for which one of these matters, such as pooling with ``kernel_shape``, do not convert without it.
 """
 
+INDIFFERENT = frozenset(
+    {("Cast", "saturate"), ("CastLike", "saturate"), ("QuantizeLinear", "saturate"), ("TopK", "sorted")}
+)
+"""Attributes by operator that change nothing: saturation is for types that importers refuse, and any order will do."""
+
 UNUSED_WITHOUT: Mapping[tuple[str, str], int] = {
     ("BatchNormalization", "momentum"): 1,
     ("MaxPool", "storage_order"): 1,
@@ -182,7 +187,8 @@ def checked(
 
     def convert_operator(importer: object, kind: str, inputs: Any, attributes: Any, *rest: Any) -> Any:
         node = nodes.get(attributes.get("tvm_custom", {}).get("name", ""), Node(kind, kind))
-        held, given = Attributes(attributes), Inputs(inputs)
+        held = Attributes({name: value for name, value in attributes.items() if (kind, name) not in INDIFFERENT})
+        given = Inputs(inputs)
         try:
             _refuse_other_domain(node)
             converted = convert(importer, kind, given, held, *rest)
@@ -190,10 +196,18 @@ def checked(
             _refuse_unread_inputs(inputs, given.read)
             _refuse_other_outputs(node, types_of(converted))
         except errors as error:
-            raise ValueError(f"Operator {node.label}: {str(error).strip() or type(error).__name__}") from error
+            raise ValueError(f"Operator {node.label}: {_reason(error)}") from error
         return converted
 
     return convert_operator
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip()
+    if isinstance(error, (AttributeError, LookupError, TypeError)) or not text:
+        # A fault of the converter itself, whose message alone would say nothing.
+        return f"this form of the operator is not supported ({': '.join(filter(None, (type(error).__name__, text)))})"
+    return text
 
 
 def name_nodes(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dict[str, Node]:
@@ -299,7 +313,8 @@ def _refuse_other_domain(node: Node) -> None:
 
 def _refuse_unread(node: Node, attributes: Mapping[str, Any], read: set[str]) -> None:
     for name, value in attributes.items():
-        if name == "tvm_custom" or name in read or name in UNIMPORTANT or _is_default(node, name, value):
+        is_unimportant = name in UNIMPORTANT or (node.kind, name) in INDIFFERENT
+        if name == "tvm_custom" or name in read or is_unimportant or _is_default(node, name, value):
             continue
         position = UNUSED_WITHOUT.get((node.kind, name))
         if position is None or any(output.position == position for output in node.outputs):

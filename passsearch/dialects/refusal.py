@@ -24,6 +24,8 @@ _ONE = re.compile(r"^Operator (\S+) is not (?:implemented|supported)", re.MULTIL
 """The message of an importer that stops at the first operator it lacks."""
 
 
+_COMPUTED = "All inputs to infer must be available in params."
+
 BY_MASK = "replace it by a mask, or export with sizes that are constant"
 """The way round an operator whose sizes are known at run time only, such as the routing of tokens to experts."""
 
@@ -46,6 +48,7 @@ def refusal_message(source: ModelSource, reason: str) -> str:
         named = f"{operator[0]}: {lines[-1].removeprefix(operator[0]).lstrip(': ')}" if operator else lines[-1]
         # Relax calls a size symbolic that depends on values.
         named = f"{named.rstrip('.')}; {BY_MASK}" if "symbolic" in named else named
+        named = named.replace(_COMPUTED, "an input that has to be constant is computed")
         return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {named}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
     return (

@@ -261,6 +261,14 @@ def moves() -> Iterator[Case]:
     pads = {"p": np.array([1, 2], "int64"), "v": f32(1.5), "a": np.array([-2], "int64")}
     padded = np.pad(image, [(0, 0), (0, 0), (1, 2), (0, 0)], constant_values=1.5)
     yield case("padding of one axis", [node("Pad", "x p v a", "y")], {"x": image}, {"y": padded}, pads, opset=18)
+    data = f32(np.arange(10).reshape(2, 5))
+    nodes = [node("Split", "x", "a b c", axis=1, num_outputs=3), node("EyeLike", "x", "e", k=-1)]
+    nodes += [node("Reshape", "x size", "r", allowzero=1), node("Cast", "x", "i", to=7, saturate=1)]
+    nodes += [node("Compress", "x choice", "z", axis=-1)]
+    weights = {"size": np.array([5, 2], "int64"), "choice": np.array([0, 1, 0], bool)}
+    wanted = {"a": data[:, :2], "b": data[:, 2:4], "c": data[:, 4:], "e": f32(np.eye(2, 5, -1))}
+    wanted |= {"r": data.reshape(5, 2), "i": data.astype("int64"), "z": data[:, [1]]}
+    yield case("parts and shapes", nodes, {"x": data}, wanted, weights, opset=19)
     left, right = f32([-5.5, 5.5, -5.5, 5.5, 4]), f32([2, -2, -2, 2, -2])
     nodes = [node("Mod", "x z", "y", fmod=1)]
     yield case("rest of a division", nodes, {"x": left, "z": right}, {"y": f32(np.fmod(left, right))})

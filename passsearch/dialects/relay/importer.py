@@ -8,6 +8,7 @@ from importlib import import_module
 import numpy as np
 import tvm
 from tvm import relay
+from tvm.ir.diagnostics import override_renderer
 from tvm.relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildcard
 
 from passsearch.core import TensorType
@@ -25,6 +26,8 @@ READERS = {
     "mxnet": "mxnet_symbol",
 }
 """Module of ``importers`` that reads each format."""
+
+_DIAGNOSED = "one or more error diagnostics were emitted, please check diagnostic render for output."
 
 LAYOUT_OPERATORS = frozenset({"broadcast_to", "expand_dims", "reshape", "squeeze", "transpose"})
 """Operators that move or repeat elements and do not change their values."""
@@ -46,10 +49,16 @@ def load(source: ModelSource) -> tvm.IRModule:
 
 def _import(source: ModelSource) -> tvm.IRModule:
     reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
+    diagnostics: list[str] = []
+    # TVM prints what its type checker finds, and its error only says that it did.
+    override_renderer(lambda context: diagnostics.extend(str(each.message) for each in context.diagnostics))
     try:
         return ir_file.bind(*reader.read(source))
     except IMPORT_ERRORS as error:
-        raise UserError(refusal_message(source, str(error))) from error
+        found = diagnostics[-1].strip().splitlines()[-1] if diagnostics else _DIAGNOSED
+        raise UserError(refusal_message(source, str(error).replace(_DIAGNOSED, found))) from error
+    finally:
+        override_renderer(None)
 
 
 class _RedundantLayout(DFPatternCallback):  # type: ignore[misc]

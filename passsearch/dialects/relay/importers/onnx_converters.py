@@ -12,7 +12,8 @@
   that give no whole size, with ``antialias``, ``axes`` or a policy for the aspect ratio, or to the nearest of
   asymmetric positions other than by rounding down; an inverse ``DFT`` of one side.
 
-Recurrent layers, normalisations, windows of images and functions of elements have modules of their own beside this one.
+Recurrent layers, normalisations, windows of images, functions of elements and operators on shapes have modules of their
+own beside this one.
 """
 
 import math
@@ -31,6 +32,7 @@ from passsearch.dialects.relay.importers.local_inference import dtype_of
 from passsearch.dialects.relay.importers.onnx_elements import elements
 from passsearch.dialects.relay.importers.onnx_norms import batch_norm, per_channel_group_norm, per_group_group_norm
 from passsearch.dialects.relay.importers.onnx_recurrent import recurrent
+from passsearch.dialects.relay.importers.onnx_shapes import compress, eye_like, optional_has_element, reshape, split
 from passsearch.dialects.relay.importers.onnx_windows import (
     average_pool,
     conv_transpose,
@@ -90,7 +92,12 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "LpPool": lp_pool,
             "MaxPool": max_pool,
             WITH_INDICES: max_pool_with_indices,
+            "Compress": compress(table(opset)["Compress"]),
+            "EyeLike": eye_like,
+            "Reshape": reshape(table(opset)["Reshape"]),
+            "Split": split(table(opset)["Split"]),
             "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
+            "OptionalHasElement": optional_has_element,
             "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],
             "Resize": _resize(table(opset)["Resize"]),
             "RoiAlign": _roi_align(table(opset)["RoiAlign"], b"half_pixel" if opset >= 16 else b"output_half_pixel"),

@@ -49,8 +49,16 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
         raise
     if (names := _integer_operators(model)) and _dtypes(module) != _declared_dtypes(model):
         _refuse(names)
+    _refuse_open_inputs(module)
     _refuse_dependence_on_data(module)
     return module, params
+
+
+def _refuse_open_inputs(module: tvm.IRModule) -> None:
+    """Raise an error for an input of a size that is not known; TVM reads a declared size of 0 as such a one."""
+    for variable in module["main"].params:
+        if _is_open(variable.type_annotation):
+            raise NotImplementedError(f"a size of the input `{variable.name_hint}` is open or 0; give it another size")
 
 
 def _types(converted: Any) -> Sequence[TensorType | None]:

@@ -90,6 +90,8 @@ def _along(
     size: int, kernel: int, stride: int, dilation: int, *, pads: tuple[int, int], mode: bytes, rounds_up: bool
 ) -> Windows:
     span = (kernel - 1) * dilation + 1
+    if mode not in (*_SAME, b"VALID", b"NOTSET"):
+        raise NotImplementedError(f"the attribute auto_pad is not supported with the value {mode.decode()}")
     if mode in _SAME:
         count = -(-size // stride)
         total = max(0, (count - 1) * stride + span - size)
@@ -264,7 +266,10 @@ def grid_sample(convert: Converter) -> Converter:
         rank = len(infer_shape(inputs[0]))
         if rank != 4:
             raise NotImplementedError(f"an image of rank {rank} is not supported, only one of rank 4")
-        return convert(inputs, replaced(attr, mode=names.get(mode, mode)), params)
+        mode, border = names.get(mode, mode), attr.get("padding_mode", b"zeros")
+        if mode not in (b"bilinear", b"nearest", b"bicubic") or border not in (b"zeros", b"border", b"reflection"):
+            raise NotImplementedError(f"{mode.decode()} with {border.decode()} around the image is not supported")
+        return convert(inputs, replaced(attr, mode=mode), params)
 
     return sample
 
