@@ -30,6 +30,9 @@ KINDS = ("usual", "zeros", "ones", "large", "huge", "tiny", "denormal", "nan", "
 OVERFLOWS = ("huge", "inf", "-inf")
 """Inputs for which the order of a sum decides whether its result is an infinity or not a number."""
 
+LARGEST = frozenset({"ArgMax", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "TopK"})
+"""Operators that ONNX Runtime computes in its own way where some numbers are none."""
+
 
 def main() -> None:
     """Compare networks by seed or files, and print a summary."""
@@ -64,7 +67,9 @@ def network(seed: int) -> onnx.ModelProto:
 
 def compare(runner: ImportRunner, model: onnx.ModelProto) -> dict[str, str]:
     """Return the state of a network with the reason, and of a wrong one the first wrong operator and its network."""
-    cases = {kind: inputs(model, kind) for kind in KINDS}
+    # Runtimes disagree on the largest of numbers of which some are none: numpy and PyTorch keep NaN, ONNX Runtime not.
+    has_maximum = any(node.op_type in LARGEST for node in model.graph.node)
+    cases = {kind: inputs(model, kind) for kind in KINDS if not (has_maximum and kind == "nan")}
     expected = {kind: reference(model, case) for kind, case in cases.items()}
     if not all(all(each) for each in expected.values()):
         return {"state": "skipped", "reason": "ONNX Runtime does not run it"}
@@ -72,7 +77,7 @@ def compare(runner: ImportRunner, model: onnx.ModelProto) -> dict[str, str]:
     if answer.outputs is None:
         result = {"state": answer.state, "reason": answer.reason}
     else:
-        reasons = {kind: _wrong(answer.outputs[kind], expected[kind], kind) for kind in KINDS}
+        reasons = {kind: _wrong(answer.outputs[kind], expected[kind], kind) for kind in cases}
         wrong = [(kind, reason) for kind, reason in reasons.items() if reason]
         if not wrong:
             return {"state": "right"}
