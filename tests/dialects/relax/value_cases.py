@@ -66,9 +66,21 @@ def numbers() -> Iterator[Case]:
     nodes = [node("ReduceMax", "x", "a", axes=[1], keepdims=0), node("ReduceMin", "x", "b", axes=[1], keepdims=0)]
     wanted = {"a": np.array([True, False]), "b": np.array([False, False])}
     yield case("largest of booleans", nodes, {"x": flags}, wanted, opset=13)
-    half = np.array([-2, 0.5], "float16")
-    below = 1.0507009 * np.where(half > 0, half, 1.6732632 * np.expm1(half.astype("float32")))
-    yield case("Selu in float16", [node("Selu", "x", "y")], {"x": half}, {"y": below.astype("float16")})
+    half = np.array([-np.inf, 1, np.nan], "float16")
+    wanted = {"y": np.array([-1.7581, 1.0507, np.nan], "float16")}
+    yield case("Selu in float16", [node("Selu", "x", "y")], {"x": half}, wanted)
+
+
+def old_sets() -> Iterator[Case]:
+    data, column = f32(RNG.normal(size=(2, 3, 4))), f32([1, 10, 100])
+    spread = node("Mul", "x c", "y", broadcast=1, axis=1)
+    wanted = {"y": data * column.reshape(3, 1)}
+    yield case("spread along an axis", [spread], {"x": data}, wanted, {"c": column}, opset=6)
+    last = f32([1, 2, 3, 4])
+    yield case("spread along the last axis", [node("Add", "x c", "y", broadcast=1)], {"x": data}, {"y": data + last},
+               {"c": last}, opset=6)  # fmt: skip
+    yield case("a new axis as an attribute", [node("Unsqueeze", "x", "y", axes=[0])], {"x": data}, {"y": data[None]},
+               opset=11)  # fmt: skip
 
 
 def places() -> Iterator[Case]:
@@ -100,4 +112,4 @@ def run(path: Path, inputs: Mapping[str, Any]) -> Sequence[Any]:
 
 
 if __name__ == "__main__":
-    run_all(run, [statistics, numbers, places, *GROUPS])
+    run_all(run, [statistics, numbers, old_sets, places, *GROUPS])

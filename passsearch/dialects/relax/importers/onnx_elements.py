@@ -60,7 +60,7 @@ class ThresholdedRelu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         x = inputs[0]
-        return op.where(op.greater(x, number(attr.get("alpha", 1.0), x)), x, number(0, x))
+        return op.where(op.less_equal(x, number(attr.get("alpha", 1.0), x)), number(0, x), x)
 
 
 class Celu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
