@@ -132,7 +132,7 @@ def inputs(model: onnx.ModelProto, kind: str) -> dict[str, Any]:
             with np.errstate(all="ignore"):
                 arrays[value.name] = _floats(kind, random.standard_normal(shape), random.random(shape)).astype(dtype)
         elif dtype.kind == "b":
-            arrays[value.name] = random.random(shape) < 0.5
+            arrays[value.name] = np.asarray(random.random(shape) < 0.5)
         else:
             arrays[value.name] = (np.zeros(shape) if kind == "zeros" else random.integers(0, 20, shape)).astype(dtype)
     return arrays

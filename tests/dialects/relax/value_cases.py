@@ -71,6 +71,13 @@ def numbers() -> Iterator[Case]:
     yield case("Selu in float16", [node("Selu", "x", "y")], {"x": half}, wanted)
 
 
+def halves() -> Iterator[Case]:
+    image = np.array([[[3e4, -3e4, 3e4, -3e4]]], "float16")
+    weights = {"s": np.ones(1, "float16"), "b": np.zeros(1, "float16")}
+    norm = node("InstanceNormalization", "x s b", "y")
+    yield case("large numbers in float16", [norm], {"x": image}, {"y": np.sign(image)}, weights)
+
+
 def old_sets() -> Iterator[Case]:
     data, column = f32(RNG.normal(size=(2, 3, 4))), f32([1, 10, 100])
     spread = node("Mul", "x c", "y", broadcast=1, axis=1)
@@ -112,4 +119,4 @@ def run(path: Path, inputs: Mapping[str, Any]) -> Sequence[Any]:
 
 
 if __name__ == "__main__":
-    run_all(run, [statistics, numbers, old_sets, places, *GROUPS])
+    run_all(run, [statistics, numbers, halves, old_sets, places, *GROUPS])

@@ -57,8 +57,8 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         kept = [_unless_empty(value, params) for value in [*inputs, None, None, None][:4]]
-        _refuse_fractions(kept, params)
         refuse_unread_resize(attr)
+        _refuse_fractions(kept, params)
         axes = _resized_axes(kept, params)
         if axes is None:
             raise NotImplementedError("scales or sizes that are known at run time only are not supported")
