@@ -30,8 +30,12 @@ KINDS = ("usual", "zeros", "ones", "large", "huge", "tiny", "denormal", "nan", "
 OVERFLOWS = ("huge", "inf", "-inf")
 """Inputs for which the order of a sum decides whether its result is an infinity or not a number."""
 
-LARGEST = frozenset({"ArgMax", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "ThresholdedRelu", "TopK"})
-"""Operators that ONNX Runtime computes in its own way where some numbers are none."""
+LARGEST = frozenset(
+    {"ArgMax", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Resize", "ThresholdedRelu", "TopK"}
+)
+"""Operators that ONNX Runtime computes in its own way where some numbers are none.
+
+A linear Resize adds a neighbour with the weight 0, and that neighbour may be another one."""
 
 
 def main() -> None:
