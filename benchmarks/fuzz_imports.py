@@ -30,6 +30,13 @@ KINDS = ("usual", "zeros", "ones", "large", "huge", "tiny", "denormal", "nan", "
 OVERFLOWS = ("huge", "inf", "-inf")
 """Inputs for which the order of a sum decides whether its result is an infinity or not a number."""
 
+LARGEST = frozenset(
+    {"ArgMax", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Resize", "ThresholdedRelu", "TopK"}
+)
+"""Operators that ONNX Runtime computes in its own way where some numbers are none.
+
+A linear Resize adds a neighbour with the weight 0, and that neighbour may be another one."""
+
 
 def main() -> None:
     """Compare networks by seed or files, and print a summary."""
@@ -64,7 +71,9 @@ def network(seed: int) -> onnx.ModelProto:
 
 def compare(runner: ImportRunner, model: onnx.ModelProto) -> dict[str, str]:
     """Return the state of a network with the reason, and of a wrong one the first wrong operator and its network."""
-    cases = {kind: inputs(model, kind) for kind in KINDS}
+    # numpy and PyTorch keep NaN here, ONNX Runtime does not.
+    has_maximum = any(node.op_type in LARGEST for node in model.graph.node)
+    cases = {kind: inputs(model, kind) for kind in KINDS if not (has_maximum and kind == "nan")}
     expected = {kind: reference(model, case) for kind, case in cases.items()}
     if not all(all(each) for each in expected.values()):
         return {"state": "skipped", "reason": "ONNX Runtime does not run it"}
@@ -72,7 +81,7 @@ def compare(runner: ImportRunner, model: onnx.ModelProto) -> dict[str, str]:
     if answer.outputs is None:
         result = {"state": answer.state, "reason": answer.reason}
     else:
-        reasons = {kind: _wrong(answer.outputs[kind], expected[kind], kind) for kind in KINDS}
+        reasons = {kind: _wrong(answer.outputs[kind], expected[kind], kind) for kind in cases}
         wrong = [(kind, reason) for kind, reason in reasons.items() if reason]
         if not wrong:
             return {"state": "right"}
@@ -127,7 +136,7 @@ def inputs(model: onnx.ModelProto, kind: str) -> dict[str, Any]:
             with np.errstate(all="ignore"):
                 arrays[value.name] = _floats(kind, random.standard_normal(shape), random.random(shape)).astype(dtype)
         elif dtype.kind == "b":
-            arrays[value.name] = random.random(shape) < 0.5
+            arrays[value.name] = np.asarray(random.random(shape) < 0.5)
         else:
             arrays[value.name] = (np.zeros(shape) if kind == "zeros" else random.integers(0, 20, shape)).astype(dtype)
     return arrays
@@ -174,7 +183,9 @@ def _deviation(actual: Any, right: Any, kind: str) -> str:
         actual, right = actual[known], right[known]
     finite = np.abs(right[np.isfinite(right)].astype("float64")) if right.dtype.kind == "f" else np.zeros(0)
     rounding = ROUNDING.get(str(right.dtype), 0)
-    return difference([actual], [right], rtol=rounding, atol=rounding * float(finite.max(initial=0)))
+    # TVM's own tanh has errors of 1e-7, which is what tiny inputs give.
+    floor = 1e-6 if kind in ("tiny", "denormal") else 0.0
+    return difference([actual], [right], rtol=rounding, atol=max(floor, rounding * float(finite.max(initial=0))))
 
 
 def _summary(answers: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:

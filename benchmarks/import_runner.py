@@ -28,7 +28,7 @@ class Answer:
     """What became of one network.
 
     Attributes:
-        state: ``ran``, ``refused`` at the import, ``unbuilt``, or ``crashed``.
+        state: ``ran``, ``imported`` if no more was asked for, ``refused`` at the import, ``unbuilt``, ``crashed``.
         reason: Why it did not run.
         outputs: The outputs by case.
     """
@@ -55,7 +55,9 @@ class ImportRunner:
         )
         self._receive()
 
-    def run(self, model: onnx.ModelProto, cases: Mapping[str, Mapping[str, Any]]) -> Answer:
+    def run(
+        self, model: onnx.ModelProto, cases: Mapping[str, Mapping[str, Any]], *, import_only: bool = False
+    ) -> Answer:
         """Return the outputs of a network on inputs by name, for each case; the cases have equal shapes."""
         inputs = next(iter(cases.values()))
         types = {name: TensorType(array.shape, str(array.dtype)) for name, array in inputs.items()}
@@ -74,13 +76,18 @@ class ImportRunner:
                 for place, name in enumerate(file.inputs)
             },
         )
-        request = {"path": str(file.path), "data": str(data), "results": str(results), "cases": list(cases)}
+        request = {
+            "path": str(file.path),
+            "data": str(data),
+            "results": str(results),
+            "cases": [] if import_only else list(cases),
+        }
         request["inputs"] = {name: [kind.dtype, list(kind.shape)] for name, kind in file.inputs.items()}
         answer = self._ask(request)
         if file.path != path:
             file.path.unlink()
         if answer["state"] != "ran":
-            return Answer(answer["state"], answer["reason"].replace(str(self._folder), ""))
+            return Answer(answer["state"], answer.get("reason", "").replace(str(self._folder), ""))
         return Answer("ran", outputs=_outputs(results, cases))
 
     def close(self) -> None:

@@ -38,9 +38,10 @@ def main() -> None:
     parser.add_argument("words", nargs="*", metavar="WORD", help="parts of names of tests, or @FILE with names (all)")
     parser.add_argument("--out", type=Path, help="file for the answers, in JSON")
     parser.add_argument("--variant", choices=("given", "frozen"), help="one variant (both)")
+    parser.add_argument("--import-only", action="store_true", help="see what is refused, and build nothing")
     options = parser.parse_args()
     words = [word for each in options.words for word in _words(each)]
-    began, answers = time.monotonic(), run(options.dialect, words, options.variant)
+    began, answers = time.monotonic(), run(options.dialect, words, options.variant, import_only=options.import_only)
     counts = {name: _counts(answers, name) for name in ("given", "frozen")}
     print(json.dumps({"dialect": options.dialect, "seconds": round(time.monotonic() - began), **counts}))
     if options.out:
@@ -48,7 +49,9 @@ def main() -> None:
         options.out.write_text(json.dumps(document, indent=0) + "\n")
 
 
-def run(dialect: str, words: Sequence[str] = (), variant: str | None = None) -> dict[str, dict[str, str]]:
+def run(
+    dialect: str, words: Sequence[str] = (), variant: str | None = None, *, import_only: bool = False
+) -> dict[str, dict[str, str]]:
     """Return by test and variant the state and the reason; what is not right is printed as it comes."""
     answers: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -56,8 +59,8 @@ def run(dialect: str, words: Sequence[str] = (), variant: str | None = None) -> 
         for case in cases():
             if variant not in (None, case[0].split()[1]) or not _is_asked(case[0], words):
                 continue
-            answer = answers[case[0]] = judge(runner, case)
-            if answer["state"] not in ("right", "refused"):
+            answer = answers[case[0]] = judge(runner, case, import_only=import_only)
+            if answer["state"] not in ("right", "refused", "imported"):
                 print(f"{case[0]}: {answer['state']}: {answer['reason'][:160]}", file=sys.stderr, flush=True)
         runner.close()
     return answers
@@ -87,11 +90,11 @@ def cases() -> Iterator[Case]:
             yield f"{name} frozen", _frozen(model, inputs), dict([next(iter(inputs.items()))]), outputs, tolerances
 
 
-def judge(runner: ImportRunner, case: Case) -> dict[str, str]:
+def judge(runner: ImportRunner, case: Case, *, import_only: bool = False) -> dict[str, str]:
     """Return the state of one test, and the reason of every state but ``right``."""
     _, model, inputs, expected, tolerances = case
     try:
-        answer = runner.run(model, {"0": inputs})
+        answer = runner.run(model, {"0": inputs}, import_only=import_only)
     except (ValueError, TypeError) as error:  # numbers that numpy has no type for
         answer = Answer("refused", str(error))
     if answer.outputs is None:
@@ -150,7 +153,7 @@ def _is_asked(name: str, words: Sequence[str]) -> bool:
 
 def _counts(answers: Mapping[str, Mapping[str, str]], variant: str) -> dict[str, int]:
     counts = Counter(answer["state"] for name, answer in answers.items() if name.endswith(variant))
-    return {state: counts[state] for state in ("right", "refused", "unbuilt", "wrong", "crashed")}
+    return {state: counts[state] for state in ("right", "imported", "refused", "unbuilt", "wrong", "crashed")}
 
 
 if __name__ == "__main__":

@@ -155,6 +155,10 @@ class Inputs(list[Any]):
         for position in range(len(self)):
             yield self[position]
 
+    def __add__(self, others: Any) -> list[Any]:
+        # A list adds its elements without its iterator.
+        return [*self, *others]
+
 
 def replaced(attributes: Mapping[str, Any], **changes: Any) -> Attributes:
     """Return attributes with some values replaced, and those whose new value is ``None`` removed.

@@ -33,12 +33,14 @@ class OnnxFile:
         external: Files beside it that hold weights, sorted.
         dtypes: Dtypes that it computes in: those of its weights, inputs and casts.
         quantizes: True if it rounds floats to integers somewhere.
+        empty: Names of the inputs that it declares with a size of 0.
     """
 
     inputs: tuple[DeclaredInput, ...]
     external: tuple[Path, ...]
     dtypes: frozenset[str] = frozenset()
     quantizes: bool = False
+    empty: tuple[str, ...] = ()
 
 
 def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> ModelFile:
@@ -48,6 +50,7 @@ def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> 
         UserError: ``read`` refuses the file, or an input is unknown, does not fit or stays open.
     """
     file = read(path)
+    _refuse_empty(file, request)
     inputs = bind_inputs(file.inputs, types=request.inputs, batch=request.batch)
     digest = digest_files((path, *file.external))
     limit = strict_limit(file.dtypes, quantizes=file.quantizes)
@@ -99,7 +102,24 @@ def read(path: Path) -> OnnxFile:
     inputs = _declared_inputs(model)
     dtypes = _computed_dtypes(model) | {each.dtype for each in inputs}
     quantizes = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
-    return OnnxFile(inputs, external, frozenset(dtypes), quantizes)
+    empty = [
+        value.name for value in model.graph.input if any(_is_zero(dim) for dim in value.type.tensor_type.shape.dim)
+    ]
+    return OnnxFile(inputs, external, frozenset(dtypes), quantizes, tuple(empty))
+
+
+def _refuse_empty(file: OnnxFile, request: ModelRequest) -> None:
+    """Refuse inputs with a declared size of 0, unless the user gives sizes in its place."""
+    for name in file.empty:
+        if name not in request.inputs and request.batch is None:
+            raise UserError(
+                f"Input `{name}` is declared with a size of 0, and holds nothing; export the network with sizes of 1 "
+                f"or more. Where the exporter means an open size, give it, for example: --input {name}:float32[1]"
+            )
+
+
+def _is_zero(dim: onnx.TensorShapeProto.Dimension) -> bool:
+    return dim.HasField("dim_value") and dim.dim_value == 0
 
 
 def _check_opset(model: onnx.ModelProto, path: Path) -> None:

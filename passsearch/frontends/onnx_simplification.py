@@ -56,6 +56,7 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     if not (model.functions or _has_constant_part(model.graph)) or _weight_bytes(model.graph) >= LARGEST_BYTES:
         return file
     identity = [file.sha256, sorted((name, str(kind)) for name, kind in file.inputs.items()), simplifier_version()]
+    identity += ["written out"] if model.functions else []
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
     name = cache_file_name(f"{file.name}-simplified", digest, suffix=".onnx")
     try:

@@ -1,12 +1,15 @@
 """Tests of reading the declarations of an ONNX file."""
 
+from dataclasses import replace
+
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from passsearch.core import DeclaredInput
+from passsearch.core import DeclaredInput, TensorType
 from passsearch.errors import UserError
-from passsearch.frontends.onnx_file import read
+from passsearch.frontends.onnx_file import from_path, read
+from passsearch.frontends.request import ModelRequest
 
 
 def write(path, inputs, *, initializers=(), opset=13):
@@ -32,6 +35,17 @@ def test_reads_declared_inputs_but_not_those_with_an_initializer(tmp_path):
         DeclaredInput("c", None, "bool"),
     )
     assert file.external == ()
+
+
+def test_a_declared_size_of_zero_is_refused_as_such(tmp_path):
+    path = write(tmp_path / "m.onnx", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [0, 3])])
+    request = ModelRequest(str(path), {}, None, tmp_path)
+    with pytest.raises(UserError, match="Input `x` is declared with a size of 0") as refusal:
+        from_path(path, request)
+    assert "\n" not in str(refusal.value)
+    # Some exporters write 0 for an open size.
+    given = {"x": TensorType((2, 3), "float32")}
+    assert from_path(path, replace(request, inputs=given)).inputs == given
 
 
 def test_an_input_that_is_no_tensor_is_refused(tmp_path):

@@ -103,3 +103,21 @@ def test_a_fill_that_the_memory_cannot_hold_stays_an_operator(tmp_path: Path) ->
     onnx.save(model, str(tmp_path / "bomb.onnx"))
     simple = simplify_onnx(resolve(tmp_path / "bomb.onnx", inputs={}, folder=tmp_path), tmp_path)
     assert operators(simple.path) == {"ConstantOfShape", "Add"}
+
+
+def test_functions_of_the_file_are_written_out(tmp_path: Path) -> None:
+    body = [helper.make_node("Mul", ["a", "k"], ["t"]), helper.make_node("Tanh", ["t"], ["c"])]
+    own = helper.make_function("layers", "ScaledTanh", ["a", "k"], ["c"], body, [helper.make_opsetid("", 17)])
+    call = helper.make_node("ScaledTanh", ["x", "k"], ["y"], domain="layers")
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
+    scale = onnx.numpy_helper.from_array(np.float32(0.5), "k")
+    graph = helper.make_graph([call], "network", values[:1], values[1:], [scale])
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("layers", 1)]
+    path = tmp_path / "network.onnx"
+    onnx.save(helper.make_model(graph, functions=[own], opset_imports=sets, ir_version=8), str(path))
+    file = resolve(path, folder=tmp_path)
+    simplified = simplify_onnx(file, tmp_path)
+    assert operators(simplified.path) == {"Mul", "Tanh"}
+    assert simplified.sha256 == file.sha256
+    before, after = (outputs(each, types_of(simplified.path)) for each in (path, simplified.path))
+    assert np.array_equal(before[0], after[0])

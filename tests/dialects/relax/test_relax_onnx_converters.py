@@ -18,6 +18,17 @@ def test_converted_operators_compute_what_onnx_defines(cases: Any) -> None:
         assert f"Operator {operator}" in refusals[word] and word in refusals[word]
 
 
+def test_values_are_those_that_onnx_defines(cases: Any) -> None:
+    reasons = {case["case"]: case["reason"] for case in cases("value_cases.py")}
+    assert len(reasons) > 50
+    refused = {name: reason for name, reason in reasons.items() if "refuses it: Operator" in reason}
+    words = {"LSTM backwards": "sequence lengths", "LSTM clipped": "clip"}
+    words |= {"indices of maxima 0": "output `i`", "indices of maxima 1": "storage_order"}
+    assert refused.keys() == words.keys()
+    assert [name for name, word in words.items() if word not in refused[name]] == []
+    assert {name: reason for name, reason in reasons.items() if reason and name not in refused} == {}
+
+
 @pytest.mark.slow
 def test_no_operator_computes_something_else_than_onnx_defines(cases: Any) -> None:
     results = cases("sweep_cases.py")

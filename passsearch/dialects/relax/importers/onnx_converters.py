@@ -13,6 +13,7 @@
   the kernel is smaller than the stride.
 * ``ConvTranspose`` with ``output_shape``, which TVM does not read.
 * ``TopK`` of operator set 10 has its number as an input; TVM takes 1.
+* ``Split`` by ``num_outputs``, and ``Constant`` of numbers and lists, which TVM does not read.
 * ``SequenceInsert`` at a negative place: TVM counts one place further.
 * ``RoiAlign`` with half pixels: TVM moves the boxes before it scales them, ONNX afterwards.
 * ``GridSample`` by cubic interpolation with a repeated border is refused: TVM repeats it at another place.
@@ -56,11 +57,13 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         kept = [_unless_empty(value, params) for value in [*inputs, None, None, None][:4]]
-        _refuse_fractions(kept, params)
         refuse_unread_resize(attr)
+        _refuse_fractions(kept, params)
         axes = _resized_axes(kept, params)
+        if axes is None:
+            raise NotImplementedError("scales or sizes that are known at run time only are not supported")
         rank = len(kept[0].ty.shape)
-        if axes is None or (rank > 2 and 0 not in axes and 1 not in axes):
+        if rank > 2 and 0 not in axes and 1 not in axes:
             return super()._impl_v18(bb, kept, attr, params)
         if not 2 < rank < 6 or len(axes) > rank - 2:
             raise NotImplementedError(f"{len(axes)} resized axes of {rank} are not supported")
@@ -282,6 +285,31 @@ class NonMaxSuppression(onnx_frontend.NonMaxSuppression):  # type: ignore[misc]
         return super()._impl_v10(bb, [inputs[0], inputs[1], *numbers], attr, params)
 
 
+class Split(onnx_frontend.Split):  # type: ignore[misc]
+    """Converter of Split into a number of parts, of which the last one may be smaller."""
+
+    @classmethod
+    def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        count = attr.get("num_outputs")
+        if count is None or inputs[1] is not None:
+            return cls._impl_v13(bb, inputs, attr, params)
+        shape, axis = inputs[0].ty.shape, attr.get("axis", 0)
+        part = -(-int(shape[axis % len(shape)]) // count)
+        return relax.op.split(inputs[0], [part * place for place in range(1, count)], axis)
+
+
+class Constant(onnx_frontend.Constant):  # type: ignore[misc]
+    """Converter of Constant whose value is a number or a list of numbers."""
+
+    @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        for name, dtype in (("value_int", "int64"), ("value_float", "float32")):
+            for form in (name, f"{name}s"):
+                if form in attr:
+                    return relax.const(np.array(attr[form], dtype), dtype)
+        return super()._impl_v13(bb, inputs, attr, params)
+
+
 class SequenceInsert(onnx_frontend.SequenceInsert):  # type: ignore[misc]
     """Converter of SequenceInsert that counts a negative place from the end, as Python does."""
 
@@ -302,6 +330,7 @@ CONVERTERS: Mapping[str, Any] = {
     **ELEMENTS,
     **NORMS,
     **RECURRENT,
+    "Constant": Constant,
     "ConstantOfShape": ConstantOfShape,
     "ConvTranspose": ConvTranspose,
     "Expand": Expand,
@@ -312,6 +341,7 @@ CONVERTERS: Mapping[str, Any] = {
     "RoiAlign": RoiAlign,
     "SequenceInsert": SequenceInsert,
     "Slice": Slice,
+    "Split": Split,
     "TopK": TopK,
     "Upsample": Upsample,
 }

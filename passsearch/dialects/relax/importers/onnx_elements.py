@@ -8,6 +8,8 @@
 * ``Mod`` of floats without ``fmod`` has the sign of the divisor; TVM's floor loses signs of zeros and infinities.
 * ``IsInf`` for one sign only.
 * ``ReduceMax`` and ``ReduceMin`` of booleans have no code; here they are those of numbers.
+* Before operator set 7, ``broadcast`` and ``axis`` say how the second operand is spread; TVM reads neither.
+* ``Celu`` and ``Swish`` are missing.
 * ``OneHot`` has the type of its values, which may come at run time; TVM makes float64 of all floats.
 """
 
@@ -58,7 +60,26 @@ class ThresholdedRelu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         x = inputs[0]
-        return op.where(op.greater(x, number(attr.get("alpha", 1.0), x)), x, number(0, x))
+        return op.where(op.less_equal(x, number(attr.get("alpha", 1.0), x)), number(0, x), x)
+
+
+class Celu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of Celu."""
+
+    @classmethod
+    def _impl_v12(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x, alpha = inputs[0], number(attr.get("alpha", 1.0), inputs[0])
+        below = op.multiply(alpha, op.subtract(op.exp(op.divide(x, alpha)), number(1, x)))
+        return op.where(op.less(x, number(0, x)), below, x)
+
+
+class Swish(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of Swish."""
+
+    @classmethod
+    def _impl_v24(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x = inputs[0]
+        return op.multiply(x, op.sigmoid(op.multiply(number(attr.get("alpha", 1.0), x), x)))
 
 
 class PRelu(onnx_frontend.PRelu):  # type: ignore[misc]
@@ -100,7 +121,7 @@ class Mod(onnx_frontend.Mod):  # type: ignore[misc]
         x, divisor = inputs[0], inputs[1]
         rest, zero = bb.emit(op.mod(x, divisor)), number(0, x)
         # TVM has no sign of a zero, but the reciprocal of one has.
-        is_other_sign = op.not_equal(op.less(rest, zero), op.less(divisor, zero))
+        is_other_sign = op.logical_xor(op.less(rest, zero), op.less(divisor, zero))
         moved = op.where(is_other_sign, op.add(rest, divisor), rest)
         signed_zero = op.where(op.less(divisor, zero), number(-0.0, x), zero)
         return op.where(op.equal(rest, zero), signed_zero, moved)
@@ -144,14 +165,14 @@ class OneHot(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
 
 class Wrapped:
-    """A converter of TVM with a function around it, for all operator sets."""
+    """A converter with a function around it, for all operator sets."""
 
-    def __init__(self, kind: str, around: Callable[..., Any]) -> None:
-        self._kind, self._around = kind, around
+    def __init__(self, converter: Any, around: Callable[..., Any]) -> None:
+        self._converter, self._around = converter, around
 
     def get_converter(self, opset: int) -> Callable[..., Any]:
         """Return the function that converts a node, as TVM's class method of this name does."""
-        convert = getattr(onnx_frontend, self._kind).get_converter(opset)
+        convert = self._converter.get_converter(opset)
 
         def converted(bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
             return self._around(convert, bb, inputs, attr, params)
@@ -166,16 +187,33 @@ def _of_booleans(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, p
     return op.astype(bb.normalize(convert(bb, inputs, attr, params)), "bool")
 
 
+def _spread(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert a node whose second operand begins at an axis of the first; without one it ends at the last axis."""
+    if attr.get("broadcast", 0) and attr.get("axis") is not None:
+        first, second = inputs[0], inputs[1]
+        rank = len(first.ty.shape)
+        shape = [int(size) for size in second.ty.shape]
+        behind = rank - attr["axis"] % rank - len(shape)
+        inputs[1] = bb.emit(op.reshape(second, [*shape, *[1] * behind]))
+    return convert(bb, inputs, attr, params)
+
+
+SPREAD = ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Less", "Greater", "Equal", "Gemm")
+"""Operators that had ``broadcast`` before operator set 7, besides Pow."""
+
 ELEMENTS: Mapping[str, Any] = {
+    **{kind: Wrapped(getattr(onnx_frontend, kind), _spread) for kind in SPREAD},
+    "Celu": Celu,
     "Elu": Elu,
     "IsInf": IsInf,
     "Mod": Mod,
     "OneHot": OneHot,
-    "Pow": Pow,
+    "Pow": Wrapped(Pow, _spread),
     "PRelu": PRelu,
-    "ReduceMax": Wrapped("ReduceMax", _of_booleans),
-    "ReduceMin": Wrapped("ReduceMin", _of_booleans),
+    "ReduceMax": Wrapped(onnx_frontend.ReduceMax, _of_booleans),
+    "ReduceMin": Wrapped(onnx_frontend.ReduceMin, _of_booleans),
     "Selu": Selu,
+    "Swish": Swish,
     "ThresholdedRelu": ThresholdedRelu,
 }
 """The converters by operator."""

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import onnx
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
@@ -35,12 +36,29 @@ def read(source: ModelSource) -> tvm.IRModule:
         patch.object(onnx_frontend, "_get_convert_map", lambda: converters),
         patch.object(importer, "_convert_operator", convert),
     ):
-        return from_onnx(
+        module = from_onnx(
             model,
             shape_dict=shapes or None,
             dtype_dict=types or "float32",
             sanitize_input_names=False,  # else `input.1` becomes another name than the user's
         )
+    _refuse_other_shapes(module, model)
+    return module
+
+
+def _refuse_other_shapes(module: tvm.IRModule, model: onnx.ModelProto) -> None:
+    """Raise an error for a branch whose two results have other shapes, which TVM's build says in its own terms."""
+
+    def check(branch: Any) -> None:
+        kinds = branch.ty.fields if isinstance(branch.ty, relax.TupleType) else [branch.ty]
+        if any(_tensor_type(kind) is None for kind in kinds):
+            names = [node.name or node.output[0] for node in model.graph.node if node.op_type == "If"]
+            raise NotImplementedError(
+                f"Operator If `{'`, `'.join(names)}`: the branches give values of other shapes; export the network "
+                "with a constant condition, as tracing does"
+            )
+
+    tvm_ffi.structural_walk(module["main"], (relax.If, check))
 
 
 def _types(converted: Any) -> Sequence[TensorType | None]:

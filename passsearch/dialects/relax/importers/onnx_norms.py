@@ -5,11 +5,12 @@
 * ``RMSNormalization`` of several axes likewise.
 * ``BatchNormalization`` in training mode weighs its statistics by the momentum the other way round, and divides the
   variance by one less than the number of elements.
+* Other norms in float16 overflow at values of some hundreds; here they are computed in float32.
 * ``Dropout`` outside of training keeps everything; its mask is boolean. In training it is refused.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from passsearch.dialects.relax.importers.onnx_elements import dtype_of, number
+from passsearch.dialects.relax.importers.onnx_elements import Wrapped, dtype_of, number
 
 op = relax.op
 
@@ -91,7 +92,7 @@ class BatchNormalization(onnx_frontend.BatchNormalization):  # type: ignore[misc
         variance = bb.emit(op.mean(op.multiply(centred, centred), others, keepdims=True))
         root = op.sqrt(op.add(variance, number(attr.get("epsilon", 1e-5), wide)))
         form = [-1 if axis == 1 else 1 for axis in range(rank)]
-        parts = [op.reshape(op.astype(part, dtype_of(wide)), form) for part in (scale, bias)]
+        parts = [op.reshape(bb.emit(op.astype(part, dtype_of(wide))), form) for part in (scale, bias)]
         normal = op.add(op.multiply(op.divide(centred, root), parts[0]), parts[1])
         weight = attr.get("momentum", 0.9)
         kept = [
@@ -132,7 +133,18 @@ class Dropout(onnx_frontend.Dropout):  # type: ignore[misc]
         return relax.Tuple([data, op.full(shape, relax.const(True), dtype="bool")])
 
 
+def _in_float32(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    if dtype_of(inputs[0]) != "float16":
+        return convert(bb, inputs, attr, params)
+    wide = [bb.emit(op.astype(value, "float32")) for value in inputs]
+    return op.astype(bb.normalize(convert(bb, wide, attr, params)), "float16")
+
+
+WIDENED = ("GroupNormalization", "InstanceNormalization", "MeanVarianceNormalization")
+"""Operators whose squares overflow in float16, and which ONNX Runtime computes in float32."""
+
 NORMS: Mapping[str, Any] = {
+    **{kind: Wrapped(getattr(onnx_frontend, kind), _in_float32) for kind in WIDENED},
     "BatchNormalization": BatchNormalization,
     "Dropout": Dropout,
     "LayerNormalization": LayerNormalization,
