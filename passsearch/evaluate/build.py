@@ -11,14 +11,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from passsearch.core import IMPORT, BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
-from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.disk_limit import DiskLimit, delete_folder
 from passsearch.evaluate.facts import FactStore, read_fact
-from passsearch.evaluate.first_difference import locate_difference
+from passsearch.evaluate.import_proof import prove_import
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
@@ -346,45 +345,16 @@ class Builder:
         """
         if self._is_proven:
             return
-        # Schedules first, because TVM's own default may take seconds to run; without any pass if these are at fault.
-        refusals = [self._import_refusal(steps) for steps in dict.fromkeys((self._session.reference_steps, ()))]
-        if refusals[-1] is not None and all(refusals):
-            reason, case = refusals[-1]
-            place = locate_difference(
-                self._session, case=case, network=self._network, pool=self._pool, limit=self._strict_limit
-            )
-            raise UserError(
-                f"`{self._session.model.source}` is imported as another network than {self.source.runtime} runs: "
-                f"{reason}; {place}. Export it otherwise, choose another toolchain, or measure the import as it is "
-                f"with --reference {IMPORT}, which the result and its export then say."
-            )
+        parts: Any = {"network": self._network, "pool": self._pool, "cases": self.cases, "limit": self._strict_limit}
+        prove_import(self._session, self.source, **parts, build=self._build_import)
         self._is_proven = True
 
-    def _import_refusal(self, passes: Sequence[PassSpec]) -> tuple[str, int | str] | None:
-        """Return why the import is wrong, and on which inputs; ``None`` where it agrees with the source."""
+    def _build_import(self, passes: Sequence[PassSpec]) -> Fact:
+        """Build the network as imported, after some passes, and compare its outputs; nothing of it stays."""
         folder = self._folder / "import"
         fact = self._build(self._applier.graph.root, BuildOptions(), folder=folder, passes=passes)
         delete_folder(folder)
-        record = read_fact(fact, BuildFact.from_fact)
-        verification = None if isinstance(record, Failure) else record.verification
-        # TVM's own operators drop NaN: the result says so, and no network is refused for it.
-        allowance = Allowance(self._strict_limit, may_drop=True)
-        failure = record if verification is None else judge(verification, allowance)
-        if not isinstance(failure, Failure):
-            return None
-        # A build that fails says nothing about the import.
-        if failure.kind != "wrong_result":
-            return None
-        return failure.reason, self._telling_case(verification)
-
-    def _telling_case(self, verification: VerifyFact | None) -> int | str:
-        """Return the inputs on which to look for the first node that differs: random ones where they differ too."""
-        # On an edge case a value may be the difference of equal numbers, which says nothing about its node.
-        seeds = [case for case in self.cases if isinstance(case, int)]
-        if verification is None:
-            return seeds[0]
-        wrong = (case for case in seeds if not verification.by_case.get(str(case), 0.0) <= self._strict_limit)
-        return next(wrong, verification.case)
+        return fact
 
     def _build_after_reference(
         self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf

@@ -36,7 +36,11 @@ def locate_difference(session: Session, *, case: int | str, network: Network, po
             node = _first_node(session, case=case, network=network, pool=pool, limit=limit, folder=folder)
     except (UserError, EnvironmentFault, WorkerDied) as error:
         return f"the first node that differs could not be found ({error})"
-    return f"the first node that differs is {node}" if node else "no node differs where all values are outputs"
+    if node:
+        return f"the first node that differs is {node}"
+    if session.model.live is not None:
+        return "no node differs from the file that was exported, so the export or a branch that it froze is at fault"
+    return "no node differs where all values are outputs"
 
 
 def _first_node(
