@@ -32,7 +32,14 @@ from passsearch.dialects.relay.importers.local_inference import dtype_of
 from passsearch.dialects.relay.importers.onnx_elements import elements
 from passsearch.dialects.relay.importers.onnx_norms import batch_norm, per_channel_group_norm, per_group_group_norm
 from passsearch.dialects.relay.importers.onnx_recurrent import recurrent
-from passsearch.dialects.relay.importers.onnx_shapes import compress, eye_like, optional_has_element, reshape, split
+from passsearch.dialects.relay.importers.onnx_shapes import (
+    compress,
+    eye_like,
+    optional_has_element,
+    reshape,
+    split,
+    top_k,
+)
 from passsearch.dialects.relay.importers.onnx_windows import (
     average_pool,
     conv_transpose,
@@ -104,6 +111,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "EyeLike": eye_like,
             "Reshape": reshape(table(opset)["Reshape"]),
             "Split": split(table(opset)["Split"]),
+            "TopK": top_k(table(opset)["TopK"]),
             "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
             "OptionalHasElement": optional_has_element,
             "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],

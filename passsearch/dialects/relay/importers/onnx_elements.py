@@ -222,5 +222,6 @@ def elements(opset: int, table: Mapping[str, Converter]) -> dict[str, Converter]
         "Shrink": _shrink,
         "Sign": _sign,
         "Softplus": _softplus,
+        "Sum": _of_all(relay.add),
         "ThresholdedRelu": _thresholded_relu,
     }

@@ -45,6 +45,17 @@ def optional_has_element(inputs: Any, attr: Any, params: Any) -> Any:
     return relay.const(np.array(inputs[0] is not None), "bool")
 
 
+def top_k(convert: Converter) -> Converter:
+    """Return a converter that refuses a type that TVM does not sort."""
+
+    def largest(inputs: Any, attr: Any, params: Any) -> Any:
+        if dtype_of(inputs[0]) == "uint64":
+            raise NotImplementedError("TopK of uint64 is not supported")
+        return convert(inputs, attr, params)
+
+    return largest
+
+
 def eye_like(inputs: Any, attr: Any, params: Any) -> Any:
     """Convert EyeLike, whose result depends on the shape of its input only."""
     rows, columns = infer_shape(inputs[0])
