@@ -259,7 +259,7 @@ def _finer_fault(found: VerifyFact, allowance: Allowance) -> str:
     limit, least = allowance.limit, allowance.mean_limit
     # Where the change of the reference is unknown, only the common factor is told from rounding.
     mean = math.inf if found.mean_change is None else max(least, CHANGE_MARGIN * found.mean_change)
-    share = min(SLICE_FACTOR * limit, MOST_OF_SLICE)
+    share = max(limit, min(SLICE_FACTOR * limit, MOST_OF_SLICE))
     if not found.factor <= least:
         return f"{DEVIATION}: all values by one factor, {found.factor:.2g} off; {least:.2g} is allowed"
     if not found.mean <= mean:

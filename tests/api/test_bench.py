@@ -145,8 +145,18 @@ def test_an_engine_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
 def test_all_engines_run_on_the_card_of_the_target(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cards = {"cuda": Sensors({"uuid": "GPU-1"}, {}), "cpu": Sensors({}, {})}
     monkeypatch.setattr(benchmark, "probe", cards.__getitem__)
-    names = ("requests", "plan", "tolerance", "limits", "catalogs", "trust", "python", "own_threads", "labels")
-    others: dict[str, Any] = dict.fromkeys(names)
+    names = (
+        "requests",
+        "plan",
+        "tolerance",
+        "limits",
+        "catalogs",
+        "trust",
+        "python",
+        "own_threads",
+        "labels",
+        "samples",
+    )
     settings = benchmark._Settings(target=target, **others)
     assert (settings.device, settings.gpu) == ("cuda", "GPU-1")
     assert benchmark._Settings(target=None, **others).gpu is None

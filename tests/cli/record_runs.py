@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS
+
 FOLDERS = Path(__file__).parents[1] / "data" / "run_folders"
 NETWORK = "residual.onnx"
 CONFIRMED = ("--trials", "4", "--confirm", "2", "--timeout", "60", "--fresh")
@@ -53,7 +55,7 @@ def record(name: str) -> None:
                 time.sleep(0.02)
             process.kill()
             process.wait()
-        elif process.wait():
+        elif process.wait() not in (0, UNDECIDED_STATUS, UNCONFIRMED_STATUS):
             sys.exit(f"The run {name} ended with {process.returncode}.")
         else:
             ablate = [sys.executable, "-m", "passsearch", "ablate", name]

@@ -47,32 +47,37 @@ class TorchModule(SourceNetwork):
         Raises:
             UserError: The module raises.
         """
-        tensors = [self._tensor(name, array) for name, array in self._named(inputs).items()]
+        named = self._named(inputs)
+        # The exporter leaves out inputs that the module does not read.
+        tensors = [self._tensor(name, named.get(name)) for name in self._call.tensors]
         by_position, by_name = self._call.arguments(tensors)
         try:
             with self._running():
                 results = self._module(*by_position, **by_name)
                 # Copied before the state is restored, because an output may be a buffer of the module.
-                named = [(name, to_array(value)) for name, value in named_results(results) if _is_tensor(value)]
+                computed = [(name, to_array(value)) for name, value in named_results(results) if _is_tensor(value)]
         except ERRORS as error:
             raise UserError(f"{self.runtime} cannot run it ({first_line(error)})") from error
         finally:
             # A copy of all weights for each run would take longer than the runs.
             self._state.restore(quickly=True)
-        self.output_names = [name for name, _ in named]
-        self.output_types = [TensorType(array.shape, str(array.dtype)) for _, array in named]
-        return [array for _, array in named]
+        self.output_names = [name for name, _ in computed]
+        self.output_types = [TensorType(array.shape, str(array.dtype)) for _, array in computed]
+        return [array for _, array in computed]
 
     def _named(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the inputs in the order of the module's arguments; an importer may have renamed them."""
+        """Return the inputs by the names of the module's arguments; an importer may have renamed them."""
         names = list(self._call.tensors)
+        if set(inputs) <= set(names):
+            return dict(inputs)
         if len(inputs) != len(names):
             raise UserError(f"the module takes {len(names)} tensors, the import {len(inputs)}")
-        ordered = [inputs[name] for name in names] if set(inputs) == set(names) else list(inputs.values())
-        return dict(zip(names, ordered, strict=True))
+        return dict(zip(names, inputs.values(), strict=True))
 
-    def _tensor(self, name: str, array: Array) -> torch.Tensor:
+    def _tensor(self, name: str, array: Array | None) -> torch.Tensor:
         example = self._call.tensors[name]
+        if array is None:
+            return example.clone()
         # A copy, because the module may write its inputs.
         return torch.from_numpy(np.array(array)).to(device=example.device, dtype=example.dtype)
 
