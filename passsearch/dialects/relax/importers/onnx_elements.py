@@ -6,6 +6,7 @@
 * ``Pow`` of integers has no code; here it is computed in float64 and cut, as ONNX Runtime does. So is an exponent of
   another type than its base, which TVM refuses.
 * ``Mod`` of floats without ``fmod`` has the sign of the divisor; TVM's floor loses signs of zeros and infinities.
+* ``Max`` and ``Min`` become reductions of a joined tensor, which lose NaN.
 * ``IsInf`` for one sign only.
 * ``ReduceMax`` and ``ReduceMin`` of booleans have no code; here they are those of numbers.
 * Before operator set 7, ``broadcast`` and ``axis`` say how the second operand is spread; TVM reads neither.
@@ -13,6 +14,7 @@
 * ``OneHot`` has the type of its values, which may come at run time; TVM makes float64 of all floats.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -187,6 +189,17 @@ def _of_booleans(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, p
     return op.astype(bb.normalize(convert(bb, inputs, attr, params)), "bool")
 
 
+def _by_pairs(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a function that converts by an operator on two values, unless all of them are constants."""
+
+    def around(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if all(isinstance(value, GenericConst) for value in inputs):
+            return convert(bb, inputs, attr, params)
+        return functools.reduce(lambda left, right: bb.normalize(choose(left, right)), inputs)
+
+    return around
+
+
 def _spread(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
     """Convert a node whose second operand begins at an axis of the first; without one it ends at the last axis."""
     if attr.get("broadcast", 0) and attr.get("axis") is not None:
@@ -206,6 +219,8 @@ ELEMENTS: Mapping[str, Any] = {
     "Celu": Celu,
     "Elu": Elu,
     "IsInf": IsInf,
+    "Max": Wrapped(onnx_frontend.Max, _by_pairs(op.maximum)),
+    "Min": Wrapped(onnx_frontend.Min, _by_pairs(op.minimum)),
     "Mod": Mod,
     "OneHot": OneHot,
     "Pow": Wrapped(Pow, _spread),
