@@ -3,13 +3,17 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from passsearch.core import MAIN, BuildOptions, Case, DeclaredInput, ModuleSummary, PassSpec, TensorType, resolve_inputs
 
-Array: TypeAlias = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+else:
+    # The front ends import this module, and must not load numpy before they need it.
+    Array = Any
 Module: TypeAlias = Any
 """A compiler's own IR object; opaque outside the bridge."""
 KernelArguments: TypeAlias = Any
@@ -31,6 +35,7 @@ class ModelSource:
         function: Function of a compiler module that becomes ``main``; empty for ``main`` itself.
         cases: The cases that are weighed, where there are several.
         keep_symbolic: True to leave open sizes open.
+        original: Name of the user's file, if ``path`` is a copy of it; empty otherwise.
     """
 
     path: Path
@@ -41,6 +46,12 @@ class ModelSource:
     function: str = ""
     cases: tuple[Case, ...] = ()
     keep_symbolic: bool = False
+    original: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the file in messages."""
+        return self.original or self.path.name
 
     def bind_inputs(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
         """Return every input the file declares, in order, with its open dimensions bound.

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import onnx
-from onnx import AttributeProto, helper
+from onnx import AttributeProto, helper, numpy_helper
 
 from passsearch.core import TensorType
 
@@ -57,6 +58,9 @@ SEQUENCES = frozenset(
 
 ROUNDED = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
 """Operators whose sizes are rounded; releases of ONNX infer one window too many, or one element too few."""
+
+NUMBERS = {"value_int": "int64", "value_ints": "int64", "value_float": "float32", "value_floats": "float32"}
+"""Types by attribute of the numbers and lists that a Constant may have in place of a tensor."""
 
 LARGEST_CONSTANT = 1 << 10
 """Most elements of a weight that the inference of types gets to read; those of shapes and axes are few."""
@@ -208,7 +212,8 @@ def checked(
 
 def _reason(error: Exception) -> str:
     text = str(error).strip()
-    if isinstance(error, (AttributeError, LookupError, TypeError)) or not text:
+    is_fault = isinstance(error, (AttributeError, LookupError, TypeError)) or text.startswith("Check failed")
+    if is_fault or not text:
         # A fault of the converter itself, whose message alone would say nothing.
         return f"this form of the operator is not supported ({': '.join(filter(None, (type(error).__name__, text)))})"
     return text
@@ -238,6 +243,16 @@ def name_nodes(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dict
             ]
             nodes[proto.name] = Node(proto.op_type, label, proto.domain, _defaults(proto, sets), outputs)
     return nodes
+
+
+def write_tensors(model: onnx.ModelProto) -> None:
+    """Replace the numbers and lists of Constants by tensors, the only form that TVM's importers read."""
+    for node in (node for graph in _graphs(model.graph) for node in graph.node if node.op_type == "Constant"):
+        # ONNX allows one attribute; what has two is left to the check of what was read.
+        (attribute, *others) = node.attribute
+        if attribute.name in NUMBERS and not others:
+            values = np.array(helper.get_attribute_value(attribute), NUMBERS[attribute.name])
+            attribute.CopyFrom(helper.make_attribute("value", numpy_helper.from_array(values)))
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

@@ -49,10 +49,10 @@ def refusal_message(source: ModelSource, reason: str) -> str:
         # Relax calls a size symbolic that depends on values.
         named = f"{named.rstrip('.')}; {BY_MASK}" if "symbolic" in named else named
         named = named.replace(_COMPUTED, "an input that has to be constant is computed")
-        return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {named}"
+        return f"Cannot import `{source.name}`: TVM's importer of {source.format} refuses it: {named}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
     return (
-        f"Cannot import `{source.path.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "
+        f"Cannot import `{source.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "
         f"{_way_round(source, names)}, or add a TVM that has it: passsearch toolchain add NAME --python PATH"
     )
 

@@ -46,7 +46,8 @@ class ModelFile:
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
         live: Opens the user's object, which its own framework runs in this process; ``None`` for a file.
-        original: The user's file with its input types, if this file is a copy of it with fixed sizes.
+        original: The user's file with its input types, if this file is a copy of it with fixed sizes or evaluated
+            constants.
     """
 
     path: Path
@@ -77,6 +78,7 @@ class ModelFile:
             "batch": self.batch,
         }
         request |= {"parameters": str(self.parameters)} if self.parameters else {}
+        request |= {"original": self.original.path.name} if self.original else {}
         return request | self.calls
 
     @property

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     """Return a network whose constant parts are evaluated and whose functions are written out, where it has some.
 
-    The record stands for the same network: only its path changes.
+    The record stands for the same network: its path changes, and it keeps the original.
 
     Args:
         file: An ONNX file with bound inputs.
@@ -60,7 +60,8 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
     name = cache_file_name(f"{file.name}-simplified", digest, suffix=".onnx")
     try:
-        return replace(file, path=save_file(folder, name, write=lambda path: _write_simplified(file, path)))
+        path = save_file(folder, name, write=lambda path: _write_simplified(file, path))
+        return replace(file, path=path, original=file.original or file)
     except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         # The optimizer evaluates whatever the file holds; the importer may still read the file as it is.
         _log.warning("`%s` is imported as it is, because it cannot be simplified (%s)", file.source, error)

@@ -407,6 +407,7 @@ def _source(data: Request) -> ModelSource:
         parameters,
         function=data.get("function", ""),
         cases=cases,
+        original=data.get("original", ""),
     )
 
 

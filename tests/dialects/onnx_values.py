@@ -269,6 +269,10 @@ def moves() -> Iterator[Case]:
     wanted = {"a": data[:, :2], "b": data[:, 2:4], "c": data[:, 4:], "e": f32(np.eye(2, 5, -1))}
     wanted |= {"r": data.reshape(5, 2), "i": data.astype("int64"), "z": data[:, [1]]}
     yield case("parts and shapes", nodes, {"x": data}, wanted, weights, opset=19)
+    nodes = [node("Constant", "", "c", value_floats=[1.0, 2.0]), node("Add", "x c", "y")]
+    nodes += [node("Constant", "", "n", value_int=3)]
+    wanted = {"y": f32([[2, 4]]), "n": np.asarray(3, "int64")}
+    yield case("constants of numbers", nodes, {"x": f32([[1, 2]])}, wanted)
     left, right = f32([-5.5, 5.5, -5.5, 5.5, 4]), f32([2, -2, -2, 2, -2])
     nodes = [node("Mod", "x z", "y", fmod=1)]
     yield case("rest of a division", nodes, {"x": left, "z": right}, {"y": f32(np.fmod(left, right))})

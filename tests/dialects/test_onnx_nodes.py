@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from passsearch.core import TensorType
-from passsearch.dialects.onnx_nodes import checked, name_nodes, replaced
+from passsearch.dialects.onnx_nodes import checked, name_nodes, replaced, write_tensors
 
 
 def model(node: onnx.NodeProto, outputs: list[str], opset: int = 17) -> onnx.ModelProto:
@@ -107,3 +107,31 @@ def test_nodes_without_a_name_are_called_by_their_output() -> None:
     node = helper.make_node("Relu", ["x"], ["y"], alpha=2.0)
     with pytest.raises(ValueError, match=r"^Operator Relu `y`: the attribute alpha"):
         convert(model(node, ["y"]), lambda inputs, _: [TensorType((2, 4), "float32") for _ in inputs])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "tensor"),
+    [
+        ("value_int", 3, np.int64(3)),
+        ("value_floats", [0.5], np.float32([0.5])),
+        ("value_ints", [], np.zeros(0, "int64")),
+    ],
+)
+def test_constants_of_numbers_become_tensors(name: str, value: Any, tensor: Any) -> None:
+    node = helper.make_node("Constant", [], ["y"])
+    kind = onnx.AttributeProto.INTS if value == [] else None
+    node.attribute.append(helper.make_attribute(name, value, attr_type=kind))
+    network = model(node, ["y"])
+    write_tensors(network)
+    (attribute,) = network.graph.node[0].attribute
+    array = numpy_helper.to_array(attribute.t)
+    assert (attribute.name, array.dtype, array.shape) == ("value", tensor.dtype, tensor.shape)
+    assert array.tolist() == tensor.tolist()
+
+
+def test_a_check_inside_the_compiler_is_called_what_it_is() -> None:
+    def converter(inputs: Any, attributes: Any) -> list[TensorType]:
+        raise RuntimeError("Check failed: (!expr->ty.IsMissing()) is false")
+
+    with pytest.raises(ValueError, match=r"`norm`: this form of the operator is not supported \(RuntimeError: Check"):
+        convert(layer_norm("y"), converter)

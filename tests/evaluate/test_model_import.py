@@ -188,6 +188,17 @@ def test_an_onnx_operator_that_tvm_lacks_is_named(relay: Toolchain, tmp_path: Pa
         passsearch.analyze(tmp_path / "x.onnx", toolchain=relay.name)
 
 
+def test_a_refusal_names_the_file_of_the_user(relay: Toolchain, tmp_path: Path) -> None:
+    value, node = helper.make_tensor_value_info, helper.make_node
+    nodes = [node("Shape", ["x"], ["s"]), node("Cast", ["s"], ["f"], to=TensorProto.FLOAT)]
+    nodes += [node("Mul", ["x", "f"], ["m"]), node("Det", ["m"], ["y"])]
+    ends = [value("x", TensorProto.FLOAT, [2, 2])], [value("y", TensorProto.FLOAT, [])]
+    graph = helper.make_graph(nodes, "graph", *ends)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "x.onnx")
+    with pytest.raises(UserError, match=r"^Cannot import `x.onnx`: TVM's importer of onnx has no operator `Det`"):
+        passsearch.analyze(tmp_path / "x.onnx", toolchain=relay.name)
+
+
 def test_what_onnx_has_no_word_for_enters_as_an_exported_program(relax: Toolchain, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
 

@@ -13,7 +13,7 @@
   the kernel is smaller than the stride.
 * ``ConvTranspose`` with ``output_shape``, which TVM does not read.
 * ``TopK`` of operator set 10 has its number as an input; TVM takes 1.
-* ``Split`` by ``num_outputs``, and ``Constant`` of numbers and lists, which TVM does not read.
+* ``Split`` by ``num_outputs``, which TVM does not read.
 * ``SequenceInsert`` at a negative place: TVM counts one place further.
 * ``RoiAlign`` with half pixels: TVM moves the boxes before it scales them, ONNX afterwards.
 * ``GridSample`` by cubic interpolation with a repeated border is refused: TVM repeats it at another place.
@@ -298,18 +298,6 @@ class Split(onnx_frontend.Split):  # type: ignore[misc]
         return relax.op.split(inputs[0], [part * place for place in range(1, count)], axis)
 
 
-class Constant(onnx_frontend.Constant):  # type: ignore[misc]
-    """Converter of Constant whose value is a number or a list of numbers."""
-
-    @classmethod
-    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        for name, dtype in (("value_int", "int64"), ("value_float", "float32")):
-            for form in (name, f"{name}s"):
-                if form in attr:
-                    return relax.const(np.array(attr[form], dtype), dtype)
-        return super()._impl_v13(bb, inputs, attr, params)
-
-
 class SequenceInsert(onnx_frontend.SequenceInsert):  # type: ignore[misc]
     """Converter of SequenceInsert that counts a negative place from the end, as Python does."""
 
@@ -330,7 +318,6 @@ CONVERTERS: Mapping[str, Any] = {
     **ELEMENTS,
     **NORMS,
     **RECURRENT,
-    "Constant": Constant,
     "ConstantOfShape": ConstantOfShape,
     "ConvTranspose": ConvTranspose,
     "Expand": Expand,

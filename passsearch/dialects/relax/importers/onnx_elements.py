@@ -6,6 +6,8 @@
 * ``Pow`` of integers has no code; here it is computed in float64 and cut, as ONNX Runtime does. So is an exponent of
   another type than its base, which TVM refuses.
 * ``Mod`` of floats without ``fmod`` has the sign of the divisor; TVM's floor loses signs of zeros and infinities.
+* ``BitShift`` by the width of the type or more, or by less than 0, is what the processor makes of it.
+* ``Max`` and ``Min`` become reductions of a joined tensor, which lose NaN.
 * ``IsInf`` for one sign only.
 * ``ReduceMax`` and ``ReduceMin`` of booleans have no code; here they are those of numbers.
 * Before operator set 7, ``broadcast`` and ``axis`` say how the second operand is spread; TVM reads neither.
@@ -13,9 +15,11 @@
 * ``OneHot`` has the type of its values, which may come at run time; TVM makes float64 of all floats.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
@@ -187,6 +191,29 @@ def _of_booleans(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, p
     return op.astype(bb.normalize(convert(bb, inputs, attr, params)), "bool")
 
 
+def _shift(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert a shift of bits, all of which leave for a distance below 0 or of at least the width of the type."""
+    data, distance = inputs[0], inputs[1]
+    bits = np.iinfo(dtype_of(data)).bits
+    is_positive, is_short = op.greater_equal(distance, number(0, distance)), op.less(distance, number(bits, distance))
+    is_within = bb.emit(op.logical_and(is_positive, is_short))
+    keeps_sign = attr["direction"] == b"RIGHT" and dtype_of(data).startswith("int")
+    inputs[1] = bb.emit(op.where(is_within, distance, number(bits - 1 if keeps_sign else 0, distance)))
+    shifted = convert(bb, inputs, attr, params)
+    return shifted if keeps_sign else op.where(is_within, shifted, number(0, data))
+
+
+def _by_pairs(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return a function that converts by an operator on two values, unless all of them are constants."""
+
+    def around(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if all(isinstance(value, GenericConst) for value in inputs):
+            return convert(bb, inputs, attr, params)
+        return functools.reduce(lambda left, right: bb.normalize(choose(left, right)), inputs)
+
+    return around
+
+
 def _spread(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
     """Convert a node whose second operand begins at an axis of the first; without one it ends at the last axis."""
     if attr.get("broadcast", 0) and attr.get("axis") is not None:
@@ -203,9 +230,12 @@ SPREAD = ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Less", "Greater", "Eq
 
 ELEMENTS: Mapping[str, Any] = {
     **{kind: Wrapped(getattr(onnx_frontend, kind), _spread) for kind in SPREAD},
+    "BitShift": Wrapped(onnx_frontend.BitShift, _shift),
     "Celu": Celu,
     "Elu": Elu,
     "IsInf": IsInf,
+    "Max": Wrapped(onnx_frontend.Max, _by_pairs(op.maximum)),
+    "Min": Wrapped(onnx_frontend.Min, _by_pairs(op.minimum)),
     "Mod": Mod,
     "OneHot": OneHot,
     "Pow": Wrapped(Pow, _spread),

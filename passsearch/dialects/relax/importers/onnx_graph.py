@@ -18,7 +18,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.onnx_nodes import checked, name_nodes
+from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
 
@@ -30,6 +30,7 @@ def read(source: ModelSource) -> tvm.IRModule:
     converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, "Clip": _Clip, "Pad": _Pad}
     # TVM has no interface to replace a converter, so its table is patched during the import.
     importer, model = onnx_frontend.ONNXGraphImporter, onnx.load(str(source.path))
+    write_tensors(model)
     nodes = name_nodes(model, source.inputs)
     convert = checked(importer._convert_operator, nodes=nodes, types_of=_types, errors=COMPILER_ERRORS)
     with (

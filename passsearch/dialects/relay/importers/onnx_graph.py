@@ -13,7 +13,7 @@ from tvm.relay.frontend.onnx import GraphProto
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.onnx_nodes import checked, name_nodes
+from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.refusal import BY_MASK, INTEGER_OPERATORS
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.dialects.relay.importer import tensor_type
@@ -27,6 +27,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     model = onnx.load(str(source.path))
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
+    write_tensors(model)
     nodes = name_nodes(model, source.inputs)
     for node in model.graph.node:
         if node.op_type == "MaxPool" and "".join(node.output[1:]):

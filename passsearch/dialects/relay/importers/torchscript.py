@@ -80,7 +80,7 @@ def _check_stateless(module: Any, source: ModelSource) -> None:
     written = [name for name, tensor in _state(module) if tensor._version != before.get(name)]
     if written or assigned:
         raise UserError(
-            f"Cannot import `{source.path.name}`: it writes `{[*written, *sorted(assigned)][0]}` when it runs, and an "
+            f"Cannot import `{source.name}`: it writes `{[*written, *sorted(assigned)][0]}` when it runs, and an "
             "imported network keeps nothing from one run to the next; make it an argument and return its new value"
         )
 
