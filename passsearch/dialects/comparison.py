@@ -26,6 +26,12 @@ SLICE_FLOOR = 8.0
 MOST_TIES = 1e-4
 """Largest share of an output of integers that may differ: rounding decides between scores that are nearly equal."""
 
+STEPPED = ("int8", "uint8")
+"""Integers that stand for rounded floats where a network quantises: rounding moves them by a step."""
+
+HALF_RANGE = 128.0
+"""Number of steps in half the range of such an integer."""
+
 LEAST_SCALE = 1 / 64
 """Share of an output's largest magnitude on usual inputs that its scale has at least: on edge inputs an output may be
 the difference of equal numbers, of which rounding leaves something."""
@@ -38,12 +44,14 @@ def relative_deviation(actual: Array, expected: Array, *, least_scale: float = 0
     """Return the largest deviation, divided by the largest expected magnitude or by ``least_scale``.
 
     The result is infinite if the shapes or types differ, if a value is finite in one array only, or if more than
-    ``MOST_TIES`` of integers or booleans are not equal.
+    ``MOST_TIES`` of integers or booleans are not equal. Integers of 8 bits deviate by a share of ``HALF_RANGE``.
     """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
     if not np.issubdtype(expected.dtype, np.floating):
-        return 0.0 if np.count_nonzero(actual != expected) <= MOST_TIES * expected.size else float("inf")
+        if _are_ties(actual, expected):
+            return 0.0
+        return _step_deviation(actual, expected) if expected.dtype.name in STEPPED else float("inf")
     finite = np.isfinite(expected)
     if not np.array_equal(actual[~finite], expected[~finite], equal_nan=True) or not np.isfinite(actual[finite]).all():
         return float("inf")
@@ -52,6 +60,19 @@ def relative_deviation(actual: Array, expected: Array, *, least_scale: float = 0
     scale = max(float(np.abs(expected[finite]).max()), least_scale, TINY)
     # In float64, so that the difference of two float16 values does not overflow.
     return float(np.abs(actual[finite].astype("float64") - expected[finite]).max()) / scale
+
+
+def _are_ties(actual: Array, expected: Array) -> bool:
+    """Return whether so few integers or booleans differ that rounding explains it."""
+    return bool(np.count_nonzero(actual != expected) <= MOST_TIES * expected.size)
+
+
+def _step_deviation(actual: Array, expected: Array) -> float:
+    """Return the largest difference of integers of 8 bits as a share of half their type's range.
+
+    Not of the largest magnitude: where the zero point is 128, that says nothing about the floats.
+    """
+    return float(np.abs(actual.astype("float64") - expected.astype("float64")).max()) / HALF_RANGE
 
 
 def usual_scale(expected: Mapping[str, Array], index: int) -> float:
@@ -67,7 +88,7 @@ def usual_scale(expected: Mapping[str, Array], index: int) -> float:
 
 
 def largest_deviation(actual: Sequence[Array], expected: Sequence[Array]) -> float:
-    """Return the largest deviation of any output."""
+    """Return the largest deviation of any output; see ``relative_deviation``."""
     return max((relative_deviation(*pair) for pair in zip(actual, expected, strict=True)), default=0.0)
 
 
@@ -120,7 +141,13 @@ def common_factor(actual: Array, expected: Array) -> float:
 
 
 def _finite_pair(actual: Array, expected: Array) -> tuple[Array, Array] | None:
-    if expected.dtype.kind != "f" or actual.shape != expected.shape or actual.dtype != expected.dtype:
+    if actual.shape != expected.shape or actual.dtype != expected.dtype or not expected.size:
+        return None
+    if expected.dtype.name in STEPPED and not _are_ties(actual, expected):
+        # Their zero point is not known; the mean of the values is near it.
+        middle = float(expected.mean(dtype="float64"))
+        return actual.astype("float64") - middle, expected.astype("float64") - middle
+    if expected.dtype.kind != "f":
         return None
     both = np.isfinite(actual) & np.isfinite(expected)
     return (actual[both].astype("float64"), expected[both].astype("float64")) if both.any() else None

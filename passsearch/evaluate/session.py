@@ -36,7 +36,7 @@ from passsearch.toolchain import (
 MOST_COMPILERS = 8
 """Largest number of compilers that explore side by side."""
 
-FACT_CACHE_VERSION = 5
+FACT_CACHE_VERSION = 6
 """Grows when cached facts change their meaning."""
 
 # Edge inputs show what random ones do not: overflows, divisions by a sum that is zero, and what becomes of NaN.

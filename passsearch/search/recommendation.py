@@ -68,20 +68,21 @@ def recommend(
         sequence: The best sequence of the catalog.
         confirm_again: Confirms another candidate.
     """
-    # A Pareto front has no winner, and without a confirmation on purpose the search's own measurement counts.
-    if len(scoring.options.objectives) > 1 or confirmation is None:
-        return Recommendation(winner, confirmation)
     rival = None if sequence is None or sequence.is_same_binary_as(winner) else sequence.scored
+    # A Pareto front has no winner, and without a confirmation on purpose the search's own measurement counts.
+    if (len(scoring.options.objectives) > 1 and not _is_ruled_out(confirmation)) or confirmation is None:
+        return Recommendation(winner, confirmation)
     if isinstance(confirmation, Failure):
         return _after_failure(winner, confirmation, scoring=scoring, rival=rival, confirm_again=confirm_again)
     objective, rejected = scoring.objective.name, None
     timed = confirmation.over_sequence
     if rival is not None and timed is not None and timed.gains.is_slower:
-        text = f"{timed.gain.value:.3g} times the throughput of {rival.candidate.name} of the catalog, beside it"
-        rejected = Rejected(winner, confirmation.ratio(objective), text)
         again = confirm_again(rival)
-        instead = confirmation.of_sequence(digest=rival.built.digest, compile_s=rival.compile_s)
-        winner, confirmation = rival, again if isinstance(again, Confirmation) else instead
+        if not _is_ruled_out(again):
+            text = f"{timed.gain.value:.3g} times the throughput of {rival.candidate.name} of the catalog, beside it"
+            rejected = Rejected(winner, confirmation.ratio(objective), text)
+            instead = confirmation.of_sequence(digest=rival.built.digest, compile_s=rival.compile_s)
+            winner, confirmation = rival, again if isinstance(again, Confirmation) else instead
     if _is_worse(confirmation, scoring):
         rejected = Rejected(winner, confirmation.ratio(objective), _why_worse(confirmation, scoring))
         winner = scoring.baseline
@@ -99,17 +100,23 @@ def _after_failure(
     confirm_again: Callable[[Scored], Confirmed],
 ) -> Recommendation:
     """Return the best sequence, which many networks have proven, where the winner could not be confirmed."""
-    if scoring.objective.name not in SPEED_OBJECTIVES:
-        return Recommendation(winner, failure)
     rejected = Rejected(winner, None, f"not confirmed: {failure.reason}")
-    if failure.kind in OPEN:
-        return Recommendation(winner, failure) if rival is None else Recommendation(rival, failure, rejected)
+    if not _is_ruled_out(failure):
+        # A sequence is the best one by speed only.
+        if rival is None or scoring.objective.name not in SPEED_OBJECTIVES:
+            return Recommendation(winner, failure)
+        return Recommendation(rival, failure, rejected)
     if rival is None:
         return Recommendation(scoring.baseline, failure, rejected)
     again = confirm_again(rival)
-    if isinstance(again, Confirmation) and _is_worse(again, scoring):
+    if _is_ruled_out(again) or (isinstance(again, Confirmation) and _is_worse(again, scoring)):
         return Recommendation(scoring.baseline, again, rejected)
     return Recommendation(rival, again, rejected)
+
+
+def _is_ruled_out(confirmation: Confirmed) -> bool:
+    """Return whether a candidate itself failed when it was confirmed, for example by wrong outputs."""
+    return isinstance(confirmation, Failure) and confirmation.kind not in OPEN
 
 
 def _is_worse(confirmation: Confirmation, scoring: Scoring) -> bool:

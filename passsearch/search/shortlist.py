@@ -58,17 +58,42 @@ def shortlist(
     # The baseline's own binary needs no measurement: its ratio is exactly 1.
     same = [scored for scored in candidates if scoring.is_baseline_binary(scored.built)]
     different = [scored for scored in candidates if not scoring.is_baseline_binary(scored.built)]
-    promising = _promising(scoring, different)
-    _log.info("measuring a shortlist of %d of %d candidates again", len(promising), len(candidates))
     number = evaluator.plans.processes if processes is None else min(processes, evaluator.plans.processes)
-    request = _request(evaluator, scoring, promising, reference=reference, processes=number)
-    is_timed = request is not None and (number > 0 or is_recorded(request.key))
-    timings = evaluator.time_fresh(request) if request and is_timed else None
+
+    def time(promising: Sequence[Scored]) -> TimedSamples | Failure | None:
+        _log.info("measuring a shortlist of %d of %d candidates again", len(promising), len(candidates))
+        request = _request(evaluator, scoring, promising, reference=reference, processes=number)
+        is_timed = request is not None and (number > 0 or is_recorded(request.key))
+        return evaluator.time_fresh(request) if request and is_timed else None
+
+    promising = _promising(scoring, different)
+    timings = time(promising)
+    while _is_wrong(timings) and (wrong := _wrong_ones(evaluator, scoring, promising, reference=reference)):
+        different = [scored for scored in different if scored not in wrong]
+        promising = _promising(scoring, different)
+        timings = time(promising)
     measured = _with_timings(promising, timings, reference=reference)
     preferred = _by_preference(scoring, [*measured, *same])
     if preferred:
         _log.info("the winner is %s", preferred[0].candidate)
     return preferred
+
+
+def _is_wrong(timings: TimedSamples | Failure | None) -> bool:
+    return isinstance(timings, Failure) and timings.kind == "wrong_result"
+
+
+def _wrong_ones(
+    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference
+) -> list[Scored]:
+    """Return the candidates with wrong outputs after each was timed alone, beside the reference."""
+    wrong = []
+    for scored in candidates:
+        request = _request(evaluator, scoring, [scored], reference=reference, processes=1)
+        if request is not None and _is_wrong(evaluator.time_fresh(request)):
+            _log.warning("%s is ruled out: its outputs were wrong after it was timed", scored.candidate)
+            wrong.append(scored)
+    return wrong
 
 
 def _with_timings(

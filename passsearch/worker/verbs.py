@@ -28,7 +28,7 @@ from passsearch.core import (
     resolve_inputs,
 )
 from passsearch.dialects.case_inputs import case_inputs, timed_inputs
-from passsearch.dialects.comparison import largest_deviation, relative_deviation
+from passsearch.dialects.comparison import relative_deviation
 from passsearch.dialects.contract import (
     KERNEL_COSTS,
     KERNEL_HASHES,
@@ -245,7 +245,7 @@ class Verbs:
             expected = built[0].outputs()
             has_halves = any(each.dtype.itemsize == 2 for each in expected)
             limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
-            agreeing = [each for each in built if largest_deviation(each.outputs(), expected) <= limit]
+            agreeing = [each for each in built if _agree(each.outputs(), expected, limit=limit)]
             samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
         times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
         return {"variants": [_variant_answer(answer, times, build_s) for answer in answers]}
@@ -394,6 +394,14 @@ def _variant_answer(
         return {**about, "reason": "other outputs than the first variant"}
     samples = times[variant.digest]
     return {**about, "seconds": min(samples), "samples_s": [float(f"{value:.4g}") for value in samples]}
+
+
+def _agree(outputs: Sequence[Array], expected: Sequence[Array], *, limit: float) -> bool:
+    """Return whether a kernel's outputs are near the expected ones; no integer may be a step off."""
+    return all(
+        relative_deviation(*pair) <= (limit if pair[1].dtype.kind == "f" else 0.0)
+        for pair in zip(outputs, expected, strict=True)
+    )
 
 
 def _source(data: Request) -> ModelSource:

@@ -1,7 +1,6 @@
 """``passsearch.bench`` measures TVM beside other engines; mistakes are answered before anything is built."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -146,17 +145,10 @@ def test_all_engines_run_on_the_card_of_the_target(target: str, monkeypatch: pyt
     cards = {"cuda": Sensors({"uuid": "GPU-1"}, {}), "cpu": Sensors({}, {})}
     monkeypatch.setattr(benchmark, "probe", cards.__getitem__)
     names = (
-        "requests",
-        "plan",
-        "tolerance",
-        "limits",
-        "catalogs",
-        "trust",
-        "python",
-        "own_threads",
-        "labels",
+        *("requests", "plan", "tolerance", "limits", "catalogs", "trust", "python", "own_threads", "labels"),
         "samples",
     )
+    others: dict[str, Any] = dict.fromkeys(names)
     settings = benchmark._Settings(target=target, **others)
     assert (settings.device, settings.gpu) == ("cuda", "GPU-1")
     assert benchmark._Settings(target=None, **others).gpu is None

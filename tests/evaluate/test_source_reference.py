@@ -1,5 +1,6 @@
 """What the network's own framework computes is the reference of every check, the import's own among them."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,8 +12,10 @@ import onnx
 import pytest
 
 import passsearch
+from passsearch.api.common import open_evaluator
 from passsearch.errors import UserError
-from passsearch.evaluate import Built, WorkerEvaluator, model_import
+from passsearch.evaluate import Built, WorkerEvaluator, model_import, source_reference
+from passsearch.evaluate.session import AUDIT_CASES, RecordedReference
 from passsearch.evaluate.verify import Agreement
 from passsearch.frontends import ModelFile, simplify_onnx
 from passsearch.toolchain import Toolchain
@@ -114,3 +117,42 @@ def test_a_network_that_its_source_cannot_run_is_unproven_and_says_why(
 def test_an_unknown_reference_is_refused_in_one_line(tiny_network: Path) -> None:
     with pytest.raises(UserError, match='`reference` is "source" or "import"; got \'torch\''):
         passsearch.tune(tiny_network, reference="torch")
+
+
+def test_a_float16_network_that_overflows_on_large_inputs_is_not_refused(toolchain: Toolchain, tmp_path: Path) -> None:
+    # ONNX Runtime computes it in float32 on a CPU, where the squares do not overflow.
+    node, constant = onnx.helper.make_node, onnx.numpy_helper.from_array
+    nodes = [
+        node("Mul", ["x", "x"], ["square"]),
+        node("ReduceMean", ["square"], ["mean"], axes=[1]),
+        node("Add", ["mean", "epsilon"], ["sum"]),
+        node("Sqrt", ["sum"], ["root"]),
+        node("Div", ["x", "root"], ["y"]),
+    ]
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT16, [4, 32]) for name in "xy")
+    graph = onnx.helper.make_graph(nodes, "g", [x], [y], [constant(np.float16(1e-3), "epsilon")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(tmp_path / "half.onnx"))
+    with passsearch.session(tmp_path / "half.onnx", toolchain=toolchain.name, remember=False) as evaluator:
+        agreement = baseline(evaluator).agreement
+    assert isinstance(agreement, Agreement) and agreement.deviation is not None and agreement.deviation < 0.01
+
+
+def test_a_source_without_time_for_all_inputs_still_proves_and_deploys(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path
+) -> None:
+    with (
+        patch.object(source_reference, "SOURCE_S", 0.0),
+        passsearch.session(tiny_network, toolchain=relax.name, remember=False) as evaluator,
+    ):
+        agreement = baseline(evaluator).agreement
+        deployment = evaluator.deployment(evaluator.session.dialect.baseline, tmp_path)
+        record = evaluator.builder.source.to_json()
+        recorded = RecordedReference(record, Path(shutil.copy(evaluator.builder.reference, tmp_path)))
+        session = replace(evaluator.session, recorded=recorded, output_cases=AUDIT_CASES)
+    with open_evaluator(session, remember=False) as auditor:
+        assert isinstance(auditor.build_candidate(session.dialect.baseline), Built)
+        audited = auditor.builder.source
+    assert isinstance(agreement, Agreement) and agreement.cases == 1
+    assert deployment is not None and deployment["expected"]
+    assert not audited.runtime and "too slow to run on further inputs" in audited.reason

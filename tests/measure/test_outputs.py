@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from passsearch.core import CheckInputs, TensorType
+from passsearch.core import QUANTIZED_LIMIT, CheckInputs, TensorType
 from passsearch.dialects.case_inputs import case_inputs, timed_inputs
-from passsearch.dialects.comparison import relative_deviation
+from passsearch.dialects.comparison import common_factor, mean_deviation, relative_deviation
 from passsearch.dialects.contract import Array, Executable
 from passsearch.measure.after import after_check
 from passsearch.measure.outputs import verify
@@ -41,6 +41,19 @@ def test_the_deviation_is_a_share_of_the_largest_value() -> None:
 )
 def test_differences_that_no_limit_allows(actual: Array, expected: Array) -> None:
     assert math.isinf(relative_deviation(actual, expected))
+
+
+def test_rounded_integers_of_a_quantised_network_deviate_by_steps() -> None:
+    expected = np.random.default_rng(0).integers(20, 221, 1000).astype("uint8")
+    one_step = expected + (np.arange(1000) % 10 == 0).astype("uint8")
+    assert relative_deviation(one_step, expected) == 1 / 128
+    assert mean_deviation(one_step, expected) < QUANTIZED_LIMIT / 4
+    too_large = np.round((expected.astype("float64") - 120) * 1.05 + 120).astype("uint8")
+    assert common_factor(too_large, expected) == pytest.approx(0.05, abs=5e-3)
+    assert mean_deviation(too_large, expected) > QUANTIZED_LIMIT / 4, "5 % everywhere is no rounding"
+    assert relative_deviation(expected[::-1].copy(), expected) > 0.5
+    classes = expected % 4
+    assert mean_deviation((classes + 1) % 4, classes) > QUANTIZED_LIMIT, "few steps, but many of them"
 
 
 def test_values_that_are_not_finite_in_both_agree() -> None:

@@ -1,17 +1,30 @@
 """What a run recommends, on a simulated machine whose candidates are known."""
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, Objective, PassSpec, Pipeline
-from passsearch.evaluate import Built
+from passsearch.core import (
+    BuildOptions,
+    Candidate,
+    Failure,
+    FailureKind,
+    Objective,
+    PassSpec,
+    Pipeline,
+    parse_objectives,
+)
+from passsearch.evaluate import Built, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Fatigue, Machine, Noise, SimulatedEvaluator
 from passsearch.measure import one_process_ratio
 from passsearch.search import Confirmation, Pairing, RunOptions, Scored, Scoring, confirm
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.recommendation import Recommendation, recommend
+from passsearch.search.records import Reference
+from passsearch.search.shortlist import shortlist
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 
@@ -131,3 +144,45 @@ def test_a_quicker_compile_that_certainly_loses_throughput_leaves_the_baseline()
     assert case.recommend().best is case.baseline
     case = Case(1.0, None, objective="compile_time", compile_gains={"Winner": 3.0})
     assert case.recommend().best is case.winner
+
+
+WRONG = Failure("wrong_result", "measure", "", "after the calls that were timed, outputs deviate")
+
+
+@pytest.mark.parametrize("objective", ["throughput", "compile_time", "throughput,compile_time"])
+def test_wrong_outputs_in_the_confirmation_leave_the_baseline(objective: str) -> None:
+    case = Case(2.0, None)
+    case.scoring = replace(case.scoring, options=RunOptions(parse_objectives(objective), 40, repetitions=3))
+    assert case.recommend(WRONG).best is case.baseline
+
+
+def test_a_sequence_with_wrong_outputs_is_not_recommended_instead() -> None:
+    case = Case(1.5, 2.0)
+    case.confirm_again = lambda _: WRONG  # type: ignore[method-assign]
+    assert case.recommend(WRONG).best is case.baseline
+    assert case.recommend().best is case.winner, "it is slower than the sequence, but right"
+
+
+@pytest.mark.parametrize("wrong", ["Winner", "Sequence"])
+def test_wrong_outputs_on_the_shortlist_rule_out_that_candidate_alone(wrong: str) -> None:
+    case = Case(2.0, 1.5)
+    assert case.sequence is not None
+    case.evaluator = Wrong(Machine(Noise(), 3), {"Winner": 2.0, "Sequence": 1.5}, wrong=wrong)
+    ranked = [case.winner, case.sequence.scored]
+    reference = Reference(case.baseline.built, 1.0)
+    left = shortlist(case.evaluator, case.scoring, ranked, reference=reference)
+    assert [str(scored.candidate.pipeline) for scored in left] == [
+        name for name in ("Winner", "Sequence") if name != wrong
+    ]
+
+
+class Wrong(SimulatedEvaluator):
+    """Times artifacts of which one computes wrong outputs after some calls."""
+
+    def __init__(self, *args: Any, wrong: str) -> None:
+        super().__init__(*args)
+        self._wrong = wrong
+
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        is_wrong = self._wrong in {Path(folder).name for folder in request.artifacts.folders}
+        return WRONG if is_wrong else super().time_fresh(request)
