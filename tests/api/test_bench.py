@@ -1,6 +1,7 @@
 """``passsearch.bench`` measures TVM beside other engines; mistakes are answered before anything is built."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
