@@ -289,6 +289,14 @@ class Split(onnx_frontend.Split):  # type: ignore[misc]
     """Converter of Split into a number of parts, of which the last one may be smaller."""
 
     @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        sizes = _numbers(inputs[1], params)
+        # TVM refuses cuts that do not ascend, but only when it builds.
+        if sizes is not None and (sizes == 0).any():
+            raise NotImplementedError("a part of size 0 is not supported; leave it out")
+        return super()._impl_v13(bb, inputs, attr, params)
+
+    @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         count = attr.get("num_outputs")
         if count is None or inputs[1] is not None:

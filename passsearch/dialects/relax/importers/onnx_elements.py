@@ -9,7 +9,8 @@
 * ``BitShift`` by the width of the type or more, or by less than 0, is what the processor makes of it.
 * ``Max`` and ``Min`` become reductions of a joined tensor, which lose NaN.
 * ``IsInf`` for one sign only.
-* ``ReduceMax`` and ``ReduceMin`` of booleans have no code; here they are those of numbers.
+* ``ReduceMax`` and ``ReduceMin`` of booleans have no code; here they are those of numbers. Of no elements they are
+  refused, because TVM's loops do not write the result.
 * Before operator set 7, ``broadcast`` and ``axis`` say how the second operand is spread; TVM reads neither.
 * ``Celu`` and ``Swish`` are missing.
 * ``OneHot`` has the type of its values, which may come at run time; TVM makes float64 of all floats.
@@ -20,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
 
@@ -184,7 +185,9 @@ class Wrapped:
         return converted
 
 
-def _of_booleans(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+def _extreme(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    if any(isinstance(size, tirx.IntImm) and int(size) == 0 for size in inputs[0].ty.shape):
+        raise NotImplementedError("a tensor without elements is not supported")
     if dtype_of(inputs[0]) != "bool":
         return convert(bb, inputs, attr, params)
     inputs[0] = bb.emit(op.astype(inputs[0], "int8"))
@@ -240,8 +243,8 @@ ELEMENTS: Mapping[str, Any] = {
     "OneHot": OneHot,
     "Pow": Wrapped(Pow, _spread),
     "PRelu": PRelu,
-    "ReduceMax": Wrapped(onnx_frontend.ReduceMax, _of_booleans),
-    "ReduceMin": Wrapped(onnx_frontend.ReduceMin, _of_booleans),
+    "ReduceMax": Wrapped(onnx_frontend.ReduceMax, _extreme),
+    "ReduceMin": Wrapped(onnx_frontend.ReduceMin, _extreme),
     "Selu": Selu,
     "Swish": Swish,
     "ThresholdedRelu": ThresholdedRelu,
