@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 import passsearch
-from passsearch.core import BuildOptions, Pipeline
+from passsearch.core import BuildOptions, CheckInputs, Pipeline, TensorType
 from passsearch.dialects import dialect
 from passsearch.dialects.contract import KERNEL_HASHES
 from passsearch.dialects.linker import find_linker
@@ -181,7 +181,7 @@ def test_equal_ir_makes_equal_files_in_every_process(
         other.close()
     assert built[0]["digest"] == built[1]["digest"]
     plan = {"rounds": 2, "run_s": 0.001}
-    inputs = {"image": [[1, 3, 16, 16], "float32"]}
+    inputs = CheckInputs({"image": TensorType((1, 3, 16, 16), "float32")}).to_json()
     folders = [str(folder / "twin-0"), str(folder / "twin-1")]
     request = {"verb": "measure", "folders": folders, "device": "cpu", "inputs": inputs, "plan": plan}
     answer = worker.ask(request, deadline_s=120)
