@@ -95,12 +95,9 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
     if fact is not None and (fact["reason"] or is_sealed(file)):
         return SourceReference.from_fact(fact)
     start = time.monotonic()
-    # Deployments and audits are checked on inputs of their own, and the source may be gone by then.
-    cases = [*checked_cases(network.check, session.output_cases), DEPLOYMENT_SEED, *AUDIT_CASES]
-    left_out = OVERFLOWING_HALVES if "float16" in network.summary.computed_types else ()
-    asked = dict.fromkeys(case for case in cases if case not in left_out)
     total_s = min(SOURCE_S, SOURCE_SHARE * session.limits.run_s)
-    request = {"cases": [*asked], "outputs": str(file), "total_s": total_s, **network.request()}
+    cases = _source_cases(session, network)
+    request = {"cases": cases, "outputs": str(file), "total_s": total_s, **network.request()}
     try:
         answer = ask_source(session, request, log=file.with_name(LOG))
     except UserError as error:
@@ -120,6 +117,14 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
         fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
         facts.record("source", network.root, fact=fact)
     return SourceReference.from_fact(fact)
+
+
+def _source_cases(session: Session, network: Network) -> list[int | str]:
+    """Return the inputs on which the source runs, the most important ones first."""
+    # Deployments and audits are checked on inputs of their own, and the source may be gone by then.
+    cases = (*checked_cases(network.check, session.output_cases), DEPLOYMENT_SEED, *AUDIT_CASES)
+    left_out = OVERFLOWING_HALVES if "float16" in network.summary.computed_types else ()
+    return [case for case in dict.fromkeys(cases) if case not in left_out]
 
 
 def has_case(file: Path, case: int | str) -> bool:

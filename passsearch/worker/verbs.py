@@ -22,7 +22,6 @@ from passsearch.core import (
     Case,
     CheckInputs,
     DeclaredInput,
-    Failure,
     PassSpec,
     TensorType,
     resolve_inputs,
@@ -34,10 +33,7 @@ from passsearch.dialects.contract import (
     KERNEL_HASHES,
     Array,
     Artifact,
-    CompileError,
     Executable,
-    KernelArguments,
-    KernelExecutable,
     ModelSource,
     Module,
 )
@@ -46,9 +42,8 @@ from passsearch.measure.after import AfterCheck, after_check
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
 from passsearch.measure.source import source_outputs
-from passsearch.worker.device_turn import device_turn
-from passsearch.worker.failure_kinds import failure_kind
 from passsearch.worker.state_cache import StateCache, resident_bytes
+from passsearch.worker.variants import time_variants
 
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
@@ -57,9 +52,6 @@ FORKING_VERBS = frozenset(
     {"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile", "kernel_windows"}
 )
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
-
-HALF_LIMIT = 2**-7
-"""Largest deviation of a kernel's outputs in 16 bits, as a share of the largest: eight roundings of float16."""
 
 
 class StateMissing(Exception):
@@ -230,25 +222,11 @@ class Verbs:
         """Schedule one kernel in several ways, and time each that computes what the first does, if the first runs."""
         cores = pin_process(self._bridge.threads())
         kernel = self._bridge.isolate(self._module(request), request["kernel"])
-        arguments = self._bridge.kernel_arguments(request["cold_bytes"], request["device"])
-        answers = [self._variant(kernel, step, arguments) for step in request["steps"]]
-        # Many settings lead to one schedule, which is built and timed once.
-        distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
-        build_s = self._build_kernels(distinct)
-        built = [executable for digest, executable in distinct.items() if not isinstance(build_s[digest], str)]
-        refusal = answers[0] if isinstance(answers[0], str) else build_s[answers[0].digest]
-        if isinstance(refusal, str):
-            unknown = Failure("infra", "measure", "", f"the schedule to compare with does not run: {refusal}")
-            return {"variants": [{"reason": refusal}, *[{"failure": unknown.to_json()}] * (len(answers) - 1)]}
-        # Only now, because generating code takes far longer than running it, and other searches use the device then.
-        with device_turn(request["device_lock"]):
-            expected = built[0].outputs()
-            has_halves = any(each.dtype.itemsize == 2 for each in expected)
-            limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
-            agreeing = [each for each in built if _agree(each.outputs(), expected, limit=limit)]
-            samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
-        times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
-        return {"variants": [_variant_answer(answer, times, build_s) for answer in answers]}
+
+        def schedule(step: Request) -> Module:
+            return self._apply(kernel, _pass(step["pass"]), request=step)[0]
+
+        return {"variants": time_variants(self._bridge, schedule, request, cores=cores)}
 
     def do_places(self, request: Request) -> Answer:
         """Time all kernels of artifacts, which run in turns, where the network calls them."""
@@ -265,29 +243,6 @@ class Verbs:
         plan, inputs = kernels.PlacePlan(**request["plan"]), _timed_inputs(request)
         times = time_networks(executables, plan, inputs=inputs, cores=cores)
         return {name: [each and asdict(each) for each in times], **_after(executables, request)}
-
-    def _build_kernels(self, distinct: Mapping[str, KernelExecutable]) -> dict[str, float | str]:
-        """Build kernels; return for each its share of the seconds that took, or the reason why it failed."""
-        if not distinct:
-            return {}
-        start = time.perf_counter()
-        try:
-            self._bridge.build_kernels(list(distinct.values()))
-        except CompileError as error:
-            if len(distinct) == 1:
-                return dict.fromkeys(distinct, _reason(error))
-            # By halves, to find those that are refused.
-            items, half = list(distinct.items()), len(distinct) // 2
-            return self._build_kernels(dict(items[:half])) | self._build_kernels(dict(items[half:]))
-        return dict.fromkeys(distinct, (time.perf_counter() - start) / len(distinct))
-
-    def _variant(self, kernel: Module, step: Request, arguments: KernelArguments) -> KernelExecutable | str:
-        """Return a kernel as one pass schedules it, or the reason why that failed."""
-        try:
-            scheduled, _ = self._apply(kernel, _pass(step["pass"]), request=step)
-            return self._bridge.open_kernel(scheduled, arguments)
-        except CompileError as error:
-            return _reason(error)
 
     def do_consume(self, request: Request) -> Answer:
         """Run all artifacts in long windows while the parent reads its meter."""
@@ -371,37 +326,6 @@ def _function(text: str) -> Callable[..., Any]:
     module, _, name = text.partition(":")
     function: Callable[..., Any] = getattr(import_module(module), name)
     return function
-
-
-def _reason(error: CompileError) -> str:
-    """Return why a schedule failed; what is no fault of the schedule, such as too little memory, is raised again."""
-    if failure_kind(str(error)) != "compile_error":
-        raise error
-    return str(error)
-
-
-def _variant_answer(
-    variant: KernelExecutable | str, times: Mapping[str, Sequence[float]], build_s: Mapping[str, float | str]
-) -> Answer:
-    """Return the fastest run of a variant, with all runs and the time that its code took to generate."""
-    if isinstance(variant, str):
-        return {"reason": variant}
-    seconds = build_s[variant.digest]
-    if isinstance(seconds, str):
-        return {"digest": variant.digest, "reason": seconds}
-    about = {"digest": variant.digest, "build_s": round(seconds, 4)}
-    if variant.digest not in times:
-        return {**about, "reason": "other outputs than the first variant"}
-    samples = times[variant.digest]
-    return {**about, "seconds": min(samples), "samples_s": [float(f"{value:.4g}") for value in samples]}
-
-
-def _agree(outputs: Sequence[Array], expected: Sequence[Array], *, limit: float) -> bool:
-    """Return whether a kernel's outputs are near the expected ones; no integer may be a step off."""
-    return all(
-        relative_deviation(*pair) <= (limit if pair[1].dtype.kind == "f" else 0.0)
-        for pair in zip(outputs, expected, strict=True)
-    )
 
 
 def _source(data: Request) -> ModelSource:

@@ -94,7 +94,7 @@ def test_a_winner_that_is_slower_than_the_sequence_beside_it_is_not() -> None:
 
 def test_where_no_time_is_left_the_samples_beside_the_winner_confirm_the_sequence() -> None:
     case = Case(1.5, 2.0)
-    case.confirm_again = lambda _: Failure("timeout", "measure", "", "no time")  # type: ignore[method-assign]
+    case.confirm_again = lambda best: Failure("timeout", "measure", "", "no time")  # type: ignore[method-assign]
     recommendation = case.recommend()
     assert case.sequence is not None and recommendation.best is case.sequence.scored and improves(recommendation)
     confirmation = recommendation.confirmation
@@ -158,7 +158,7 @@ def test_wrong_outputs_in_the_confirmation_leave_the_baseline(objective: str) ->
 
 def test_a_sequence_with_wrong_outputs_is_not_recommended_instead() -> None:
     case = Case(1.5, 2.0)
-    case.confirm_again = lambda _: WRONG  # type: ignore[method-assign]
+    case.confirm_again = lambda best: WRONG  # type: ignore[method-assign]
     assert case.recommend(WRONG).best is case.baseline
     assert case.recommend().best is case.winner, "it is slower than the sequence, but right"
 
