@@ -33,8 +33,11 @@ HALF_RANGE = 128.0
 """Number of steps in half the range of such an integer."""
 
 LEAST_SCALE = 1 / 64
-"""Share of an output's largest magnitude on usual inputs that its scale has at least: on edge inputs an output may be
-the difference of equal numbers, of which rounding leaves something."""
+"""Share of an output's largest magnitude on usual inputs that its scale has at least on edge inputs."""
+
+ZEROS = "zeros"
+"""Edge inputs on which that share is 1: of the difference of equal numbers, which an output may be there, rounding leaves
+something."""
 
 LEAST_VALUES = 32
 """Fewest values whose common factor is estimated."""
@@ -75,16 +78,18 @@ def _step_deviation(actual: Array, expected: Array) -> float:
     return float(np.abs(actual.astype("float64") - expected.astype("float64")).max()) / HALF_RANGE
 
 
-def usual_scale(expected: Mapping[str, Array], index: int) -> float:
-    """Return the least scale of one output's deviations, from the reference's outputs on usual inputs.
+def least_scale(expected: Mapping[str, Array], index: int, *, case: str) -> float:
+    """Return the least scale of one output's deviations on edge inputs, from the reference's outputs on usual inputs.
 
     Args:
         expected: Outputs on usual inputs by case and index, ``<case>_<index>``.
         index: Number of the output.
+        case: Name of the edge inputs.
     """
+    share = 1.0 if case == ZEROS else LEAST_SCALE
     arrays = [array for key, array in expected.items() if key.rpartition("_")[2] == str(index)]
     finite = [array[np.isfinite(array)] for array in arrays if array.dtype.kind == "f"]
-    return LEAST_SCALE * max((float(np.abs(values).max(initial=0.0)) for values in finite), default=0.0)
+    return share * max((float(np.abs(values).max(initial=0.0)) for values in finite), default=0.0)
 
 
 def largest_deviation(actual: Sequence[Array], expected: Sequence[Array]) -> float:

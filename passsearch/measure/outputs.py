@@ -17,12 +17,12 @@ from passsearch.dialects.comparison import (
     Special,
     common_factor,
     compare_special,
+    least_scale,
     mean_deviation,
     relative_deviation,
     slice_axes,
     slice_deviation,
     slice_magnitudes,
-    usual_scale,
 )
 from passsearch.dialects.contract import Array, Executable
 from passsearch.dialects.input_values import EDGES, NOT_FINITE, OVERFLOWING
@@ -115,7 +115,7 @@ def compare(results: Mapping[str, Array], file: Mapping[str, Array], *, cases: S
         is_edge = case in EDGES
         # On edge inputs all scores may be equal, and then rounding chooses among them.
         exact = is_edge and expected[key].dtype.kind != "f"
-        scale = usual_scale(usual, int(key.rpartition("_")[2])) if is_edge else 0.0
+        scale = least_scale(usual, int(key.rpartition("_")[2]), case=case) if is_edge else 0.0
         deviation = 0.0 if exact else relative_deviation(results[key], expected[key], least_scale=scale)
         if case in SPECIAL and not mismatch:
             found = compare_special(results[key], expected[key])

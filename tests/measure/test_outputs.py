@@ -121,6 +121,30 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     assert right["deviation"] == 0.0
 
 
+class Centring(Executable):
+    """A network whose output on zeros is the difference of equal numbers, with an error of its own."""
+
+    def __init__(self, error: float) -> None:
+        self._error = np.float32(error)
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        return [inputs["x"] - inputs["x"].mean() + self._error]
+
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
+        raise AssertionError("verify must not time anything")
+
+
+@pytest.mark.parametrize(("error", "deviates"), [(1e-7, False), (1e-2, True)])
+def test_what_rounding_leaves_of_a_difference_of_equal_numbers_is_no_error(
+    tmp_path: Path, error: float, deviates: bool
+) -> None:
+    inputs, reference = CheckInputs({"x": TensorType((2, 8), "float32")}), tmp_path / "reference.npz"
+    common: Any = {"inputs": inputs, "cases": (1, "zeros"), "outputs": reference}
+    verify(Centring(0.0), reference=None, **common)
+    found = verify(Centring(error), reference=reference, **common)["deviations"]["zeros"]
+    assert (found > 1e-3) == deviates and found < 1.0
+
+
 class Waves(Executable):
     """A network that amplifies the rounding of its inputs by their size, with an error on large ones."""
 
