@@ -36,7 +36,7 @@ LEAST_SCALE = 1 / 64
 """Share of an output's largest magnitude on usual inputs that its scale has at least on edge inputs."""
 
 ZEROS = "zeros"
-"""Edge inputs on which that share is 1: of the difference of equal numbers, which an output may be there, rounding leaves
+"""Edge inputs on which that share is 1: an output may be the difference of equal numbers there, of which rounding leaves
 something."""
 
 LEAST_VALUES = 32

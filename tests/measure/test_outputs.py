@@ -56,6 +56,14 @@ def test_rounded_integers_of_a_quantised_network_deviate_by_steps() -> None:
     assert mean_deviation((classes + 1) % 4, classes) > QUANTIZED_LIMIT, "few steps, but many of them"
 
 
+def test_rounding_may_decide_between_equal_scores_of_few_places_in_many() -> None:
+    places = np.arange(20_000) % 21
+    tie = places.copy()
+    tie[7] += 1
+    assert relative_deviation(tie, places) == 0.0
+    assert math.isinf(relative_deviation(tie[:100], places[:100]))
+
+
 def test_values_that_are_not_finite_in_both_agree() -> None:
     values = np.array([np.nan, np.inf, -np.inf, 2.0])
     assert relative_deviation(values, values.copy()) == 0.0
