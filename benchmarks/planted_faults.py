@@ -291,7 +291,7 @@ def refusal(model: Path, toolchain: str) -> tuple[str, float]:
             built = evaluator.build_candidate(baseline)
             reason = getattr(built, "reason", "")
     except UserError as error:
-        reason = str(error)
+        reason = str(error).replace(f"{model.parent}/", "")
     return reason, time.monotonic() - start
 
 

@@ -36,8 +36,8 @@ LEAST_SCALE = 1 / 64
 """Share of an output's largest magnitude on usual inputs that its scale has at least on edge inputs."""
 
 ZEROS = "zeros"
-"""Edge inputs on which that share is 1: there an output may be the difference of equal numbers, which rounding makes more
-than 0."""
+"""Edge inputs on which that share is 1: an output may be the difference of equal numbers there, of which rounding
+leaves something."""
 
 LEAST_VALUES = 32
 """Fewest values whose common factor is estimated."""
