@@ -86,7 +86,8 @@ def prove(name: str, toolchain: str, answer: Path) -> None:
             network.model, network.example_inputs, inputs=network.inputs, toolchain=toolchain, **options
         ).document
     except PassSearchError as error:
-        answer.write_text(json.dumps({"answer": "refused", "reason": str(error)[:LONGEST]}))
+        reason = str(error).replace(str(Path.home()), "~")[:LONGEST]
+        answer.write_text(json.dumps({"answer": "refused", "reason": reason}))
         return
     reference = result["reference"]
     row = {"answer": "proven" if reference["runtime"] else "unproven", "runtime": reference["runtime"]}
