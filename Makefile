@@ -18,7 +18,9 @@ PYTHON ?= $(shell for python in $(CANDIDATES); do \
 .PHONY: demo docs test test-frameworks soak relay relax lint clean
 
 demo: $(DIALECT)
-	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
+	@# 4 and 5: the run is whole, and its gain is undecided or not confirmed.
+	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN) || \
+		case $$? in 4 | 5) ;; *) exit 1 ;; esac
 	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
 	@echo "The command is $(BIN)/passsearch; '. $(BIN)/activate' puts it on PATH."
 
