@@ -364,19 +364,19 @@ def _refuse_other_outputs(node: Node, types: Sequence[TensorType | None]) -> Non
     for output in node.outputs:
         if output.position >= len(types):
             raise NotImplementedError(f"the output `{output.name}` is not supported; leave it out")
-        actual, wanted = types[output.position], output.type
-        if actual is not None and wanted is not None and not _is_same(node, actual, wanted):
+        actual, defined = types[output.position], output.type
+        if actual is not None and defined is not None and not _is_same(node, actual, defined):
             raise NotImplementedError(
-                f"`{output.name}` would be {_written(actual)}, and ONNX defines {_written(wanted)}"
+                f"`{output.name}` would be {_written(actual)}, and ONNX defines {_written(defined)}"
             )
 
 
-def _is_same(node: Node, actual: TensorType, wanted: TensorType) -> bool:
+def _is_same(node: Node, actual: TensorType, defined: TensorType) -> bool:
     most = 1 if node.kind in ROUNDED else 0
-    pairs = zip(actual.shape, wanted.shape, strict=False)
+    pairs = zip(actual.shape, defined.shape, strict=False)
     return (
-        actual.dtype == wanted.dtype
-        and len(actual.shape) == len(wanted.shape)
+        actual.dtype == defined.dtype
+        and len(actual.shape) == len(defined.shape)
         and all(mine is None or other is None or abs(mine - other) <= most for mine, other in pairs)
     )
 

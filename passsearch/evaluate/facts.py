@@ -66,11 +66,6 @@ class FactStore:
         """True if new facts reach later runs; false while another run writes the fact cache."""
         return self._cache is not None and self._cache.writable
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Kinds of the facts in the log of the run."""
-        return self._run_log.kinds
-
     def recall(self, kind: str, key: str, *, limit_s: float | None = None) -> Fact | None:
         """Return a recorded fact, or ``None``.
 

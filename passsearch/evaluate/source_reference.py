@@ -86,8 +86,6 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
     """
     if session.recorded is not None:
         return _recorded(session.recorded, file, cases=checked_cases(network.check, session.output_cases))
-    if "build" in facts.kinds and "source" not in facts.kinds:
-        return SourceReference(reason="the run was begun before outputs were compared with the source's")
     if reason := _exemption(session):
         return SourceReference(reason=reason)
     fact = facts.recall("source", network.root)

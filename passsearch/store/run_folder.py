@@ -44,7 +44,7 @@ LATER_KEYS = frozenset({"device", "onnxscript"})
 VERSION_KEYS = {"log_version": "log format", "dialect_code": "passes with the digest"}
 """Settings that depend on the version of this program, with their meaning."""
 
-BASELINE_FACTS = frozenset({"load", "build"})
+BASELINE_FACTS = frozenset({"load", "source", "build"})
 """Kinds of the facts that a run records before its baseline is measured."""
 
 _log = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -156,3 +157,15 @@ def test_a_source_without_time_for_all_inputs_still_proves_and_deploys(
     assert isinstance(agreement, Agreement) and agreement.cases == 1
     assert deployment is not None and deployment["expected"]
     assert not audited.runtime and "too slow to run on further inputs" in audited.reason
+
+
+def test_the_way_round_a_refusal_goes_with_the_same_run_folder(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "misread").mkdir()
+    options: dict[str, Any] = {"toolchain": relax.name, "trials": 0, "confirm": 0, "out": tmp_path / "run"}
+    with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
+        with pytest.raises(UserError, match="imported as another network"):
+            passsearch.tune(tiny_network, **options)
+        result = passsearch.tune(tiny_network, reference="import", **options).document
+    assert result["reference"]["kind"] == "import" and "--reference import" in result["reference"]["reason"]

@@ -9,8 +9,11 @@ from passsearch.core import physical_cores
 from passsearch.dialects.contract import Array, ModelSource, SourceNetwork
 from passsearch.errors import UserError
 
-WRONG_IN_EVALUATOR = frozenset({"LSTM", "GRU", "RNN", "Resize", "Upsample", "RoiAlign", "MaxUnpool", "ConvTranspose"})
-"""Operators whose attributes ONNX's reference evaluator reads only in part: an LSTM's clip, for example."""
+WRONG_IN_EVALUATOR = frozenset(
+    {"BatchNormalization", "ConvTranspose", "GRU", "LSTM", "MaxUnpool", "Resize", "RNN", "RoiAlign", "Upsample"}
+)
+"""Operators that ONNX's reference evaluator computes otherwise than defined: it does not read an LSTM's clip, and
+normalizes by the statistics of the batch before operator set 14."""
 
 
 class OnnxSource:

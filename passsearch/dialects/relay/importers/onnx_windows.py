@@ -238,19 +238,19 @@ def conv_transpose(convert: Converter) -> Converter:
             attr = replaced(attr, auto_pad=None, pads=None)
         elif mode in _SAME or shape:
             strides = attr.get("strides", [1] * rank)
-            wanted = shape[-rank:] if shape else [size * stride for size, stride in zip(sizes, strides, strict=True)]
-            pads = _turned_pads(sizes, kernel, wanted, attr)
+            outputs = shape[-rank:] if shape else [size * stride for size, stride in zip(sizes, strides, strict=True)]
+            pads = _turned_pads(sizes, kernel, outputs, attr)
             attr = replaced(attr, auto_pad=None, output_shape=None, pads=pads, strides=tuple(strides))
         return convert(inputs, attr, params)
 
     return turned
 
 
-def _turned_pads(sizes: Sequence[int], kernel: Sequence[int], wanted: Sequence[int], attr: Any) -> list[int]:
-    """Return the pads that give a wanted size (ONNX's documentation of ConvTranspose)."""
+def _turned_pads(sizes: Sequence[int], kernel: Sequence[int], outputs: Sequence[int], attr: Any) -> list[int]:
+    """Return the pads that give an output this size (ONNX's documentation of ConvTranspose)."""
     ones = [1] * len(sizes)
     strides, extras = attr.get("strides", ones), attr.get("output_padding", [0] * len(sizes))
-    columns = zip(sizes, kernel, strides, extras, wanted, strict=True)
+    columns = zip(sizes, kernel, strides, extras, outputs, strict=True)
     totals = [stride * (size - 1) + extra + span - output for size, span, stride, extra, output in columns]
     if min(totals) < 0:
         raise NotImplementedError("an output larger than without padding is not supported; give it output_padding")
