@@ -1,6 +1,7 @@
 """The functions a notebook calls; the command line prints their results."""
 
 from passsearch.api.ablation import ablate
+from passsearch.api.application import apply
 from passsearch.api.benchmark import bench
 from passsearch.api.catalog import catalog_entry
 from passsearch.api.common import Progress, session
@@ -17,6 +18,7 @@ __all__ = [
     "TuneResult",
     "ablate",
     "analyze",
+    "apply",
     "audit",
     "bench",
     "catalog_entry",

@@ -8,6 +8,7 @@ from passsearch.report import (
     ablation_html,
     ablation_text,
     analysis_html,
+    application_text,
     audit_html,
     audit_text,
     catalog_entry_html,
@@ -24,6 +25,13 @@ from passsearch.report import (
     space_text,
 )
 from passsearch.search import NetworkAnalysis
+
+
+class AppliedPipeline(dict[str, Any]):
+    """The result of ``apply``; its items are those of ``passsearch apply --json``."""
+
+    def __repr__(self) -> str:
+        return printable(application_text(self), keep="\n")
 
 
 class Analysis(NetworkAnalysis):

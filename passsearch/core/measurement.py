@@ -92,12 +92,15 @@ class Failure:
         stage: ``apply``, ``build`` or ``measure``.
         step: The pass that failed if the stage is ``apply``, else empty.
         reason: One line for people.
+        log: File with the whole traceback, relative to the run's folder; empty if the failure was recalled from
+            another run, or is passsearch's own decision.
     """
 
     kind: FailureKind
     stage: str
     step: str
     reason: str
+    log: str = field(default="", compare=False)
 
     @property
     def is_of_machine(self) -> bool:
@@ -110,7 +113,8 @@ class Failure:
 
     def to_json(self) -> dict[str, Json]:
         """Return the failure as the log and worker answers store it."""
-        return {"kind": self.kind, "stage": self.stage, "step": self.step, "reason": self.reason}
+        log = {"log": self.log} if self.log else {}
+        return {"kind": self.kind, "stage": self.stage, "step": self.step, "reason": self.reason, **log}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> "Failure":
@@ -118,7 +122,8 @@ class Failure:
         kind = data["kind"]
         assert kind in FAILURE_KINDS
         # mypy does not narrow a str to a Literal by a membership test.
-        return cls(kind, str(data["stage"]), str(data["step"]), str(data["reason"]))  # type: ignore[arg-type]
+        log = str(data.get("log", ""))
+        return cls(kind, str(data["stage"]), str(data["step"]), str(data["reason"]), log)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

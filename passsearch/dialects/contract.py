@@ -306,6 +306,9 @@ class Bridge(Protocol):
     def is_same_state(self, before: Module, after: Module) -> bool:
         """Return True if both are certainly one state. This is the common case, and cheaper than two identities."""
 
+    def text(self, module: Module) -> str:
+        """Return the IR as the compiler prints it for people, without the values of large constants."""
+
     # A skeleton and not a module: hashing and comparing it reads no weights.
     def identity(self, skeleton: Skeleton) -> str:
         """Return a hexadecimal hash; equal IR has an equal hash, in any process."""

@@ -33,7 +33,9 @@ def error_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # TVM's messages open with a C++ stack trace; the reason comes last.
     reasons = [line for line in lines if not line.startswith(_STACK_LINES)]
-    return (reasons or lines or [type(error).__name__])[-1][:MESSAGE_LENGTH]
+    reason = (reasons or lines or [type(error).__name__])[-1][:MESSAGE_LENGTH]
+    # The text of a KeyError is the key alone.
+    return f"KeyError: {reason}" if isinstance(error, KeyError) else reason
 
 
 def require_linker() -> str:

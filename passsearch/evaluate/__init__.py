@@ -15,6 +15,7 @@ from passsearch.evaluate.facts import ACCIDENTS
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.model_import import check_saved_network, find_options
 from passsearch.evaluate.plans import MeasurementPlans
+from passsearch.evaluate.pool import LOG
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import (
@@ -55,6 +56,7 @@ __all__ = [
     "AUDIT_CASES",
     "DEVIATION",
     "FAILED",
+    "LOG",
     "OUTPUT_CASES",
     "OVERTIME",
     "UNTRIED",

@@ -95,6 +95,11 @@ class Applier:
     def _state_fact(self, kind: str, verb: str, state: str) -> Fact:
         return self._facts.recall_or_record(kind, state, lambda: self.compiler.ask("apply", verb, state=state))
 
+    def text(self, state: str) -> str | Failure:
+        """Return a state as the compiler prints it."""
+        answer = self.compiler.ask("apply", "text", state=state)
+        return Failure.from_json(answer["failure"]) if "failure" in answer else str(answer["text"])
+
     def save(self, state: str, path: Path) -> bool:
         """Write a state's IR with its constants; return whether that succeeded."""
         return "failure" not in self.compiler.ask("build", "save", state=state, path=str(path))

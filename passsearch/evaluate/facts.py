@@ -105,7 +105,7 @@ class FactStore:
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
-            self._cache.record(kind, key, fact=fact)
+            self._cache.record(kind, key, fact=_without_log(fact))
             in_cache = self._cache.writable
         if failure == "timeout" or _is_accident(kind, failure):
             self._failed.add((kind, key))
@@ -135,6 +135,13 @@ class FactStore:
     @property
     def _spent(self) -> dict[str, float]:
         return {stage: round(seconds, 3) for stage, seconds in self._seconds.items()}
+
+
+def _without_log(fact: Fact) -> Fact:
+    """Return a fact for other runs, which do not have the log with the traceback of its failure."""
+    if "failure" not in fact:
+        return fact
+    return {**fact, "failure": {key: value for key, value in fact["failure"].items() if key != "log"}}
 
 
 def _is_accident(kind: str, failure: str | None) -> bool:

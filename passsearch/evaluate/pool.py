@@ -18,7 +18,7 @@ from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
 from passsearch.toolchain import cache_folder
-from passsearch.worker import MOST_LOG_BYTES, Worker, shorten_log
+from passsearch.worker import MOST_LOG_BYTES, Worker, is_temporary, shorten_log
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "places", "profile", "kernel_windows"})
 """Requests that run kernels, for which this process holds the device's lock. ``variants`` takes it itself, after it has
@@ -210,7 +210,8 @@ class WorkerPool:
         _log.debug("%s %s took %.2f s", request["verb"], step or request.get("state", ""), monotonic() - start)
         if "error" in answer:
             kind, reason = answer["error"]["kind"], answer["error"]["reason"]
-            return {"failure": Failure(kind, stage, step, reason).to_json()}
+            log = "" if is_temporary(self._folder) else f"{self._folder.name}/{LOG}"
+            return {"failure": Failure(kind, stage, step, reason, log).to_json()}
         return answer
 
     def ask_new(self, stage: str, request: Mapping[str, Any], *, extra_s: float = 0.0) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
 from passsearch.report.ablation_text import ablation_headline, ablation_text
+from passsearch.report.application import application_text
 from passsearch.report.batch import batch_results_text, batch_states_text, cross_text
 from passsearch.report.charts import (
     ablation_chart,
@@ -54,6 +55,7 @@ __all__ = [
     "ablation_text",
     "analysis_html",
     "analysis_text",
+    "application_text",
     "audit_html",
     "audit_text",
     "batch_results_text",

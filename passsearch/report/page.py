@@ -130,10 +130,11 @@ def _space(record: RunRecord) -> Iterable[str]:
 def _failures(document: Mapping[str, Any]) -> str:
     failed = [failure for failure in document.get("failed") or [] if isinstance(failure, Mapping)]
     rows = [
-        tuple(str(failure.get(key) or "") for key in ("kind", "stage", "step", "reason", "pipeline"))
+        tuple(str(failure.get(key) or "") for key in ("kind", "stage", "step", "reason", "log", "pipeline"))
         for failure in failed[:MOST_FAILURES]
     ]
-    table = html_table(("kind", "stage", "pass", "reason", "pipeline"), rows, is_text=True) if rows else ""
+    titles = ("kind", "stage", "pass", "reason", "traceback in", "pipeline")
+    table = html_table(titles, rows, is_text=True) if rows else ""
     shown = f"; these are the first {MOST_FAILURES}" if len(failed) > MOST_FAILURES else ""
     return section(
         "Failures",

@@ -7,9 +7,10 @@ import this package, so it must not import anything but the standard library.
 from passsearch.worker.bootstrap import bootstrap_code
 from passsearch.worker.client import MOST_LOG_BYTES, Worker, shorten_log
 from passsearch.worker.device_turn import DEVICE_WAIT_S
+from passsearch.worker.failure_log import last_failure
 from passsearch.worker.limits import free_disk_bytes, machine_memory_bytes
 from passsearch.worker.peaks import MOST_THREADS, Peaks, best_peaks, measure_peaks
-from passsearch.worker.scratch import ScratchFolder
+from passsearch.worker.scratch import ScratchFolder, is_temporary
 from passsearch.worker.script import run_script
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "best_peaks",
     "bootstrap_code",
     "free_disk_bytes",
+    "is_temporary",
+    "last_failure",
     "machine_memory_bytes",
     "measure_peaks",
     "run_script",

@@ -17,6 +17,7 @@ from typing import Any
 from passsearch.core import child_environment
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.worker.bootstrap import bootstrap_code
+from passsearch.worker.failure_log import STACK_SIGNAL
 from passsearch.worker.limits import DISK_SHARE, MEMORY_SHARE, free_disk_bytes, machine_memory_bytes
 from passsearch.worker.scratch import MARK, ScratchFolder
 
@@ -28,6 +29,9 @@ EXIT_REPORT_DEADLINE_S = 10.0
 
 OWN_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS)
 """Signals that a program brings on itself."""
+
+STACK_WAIT_S = 0.2
+"""Time in which a process that does not answer prints its stack."""
 
 STATE_MEMORY_SHARE = 0.4
 """Share of the machine's memory that the states of all workers may fill; beyond it the oldest states are dropped."""
@@ -138,7 +142,8 @@ class Worker:
         answer = self._receive(end_s)
         if answer is None:
             _log.warning("Worker %d is killed: no answer to `%s` within %.0f s.", pid, verb, deadline_s)
-            error = _late(pid, "no answer in time")
+            error = _late(pid, f"no answer within {deadline_s:.0f} s")
+            _ask_for_stack(pid)
             self.close()
             raise error
         if "forked" in answer:
@@ -220,6 +225,7 @@ class Worker:
         if answer is None:
             _log.info("Worker %d: its fork is killed, no answer within %.0f s.", self._process.pid, deadline_s)
             error = _late(fork, f"no answer within {deadline_s:.0f} s")
+            _ask_for_stack(fork)
             self._kill_fork(fork)
             raise error
         if "died" in answer:
@@ -322,6 +328,13 @@ def _late(pid: int, reason: str) -> WorkerDied:
         if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt":
             return WorkerDied(f"{reason}: the process was stopped by a signal", kind="infra")
     return WorkerDied(reason, kind="timeout")
+
+
+def _ask_for_stack(pid: int) -> None:
+    """Have a process that does not answer print to the log where it is; it is killed in any case."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, STACK_SIGNAL)
+        time.sleep(STACK_WAIT_S)
 
 
 def _describe_exit(signal_number: int) -> str:

@@ -45,6 +45,11 @@ class ScratchFolder:
             self._lock = None
 
 
+def is_temporary(path: Path) -> bool:
+    """Return True for a path in a scratch folder, which is deleted when its process ends."""
+    return any(part.startswith(PREFIX) for part in path.parts)
+
+
 def delete_abandoned(parent: Path) -> None:
     """Delete the folders of processes that ended without doing so, and end what still works for them."""
     for folder in parent.glob(f"{PREFIX}*"):

@@ -22,6 +22,7 @@ from typing import TextIO
 from passsearch.dialects.contract import Bridge, CompileError
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.worker.failure_kinds import failure_kind
+from passsearch.worker.failure_log import log_deaths, log_failure, own_line
 from passsearch.worker.state_cache import StateCache
 from passsearch.worker.verbs import FORKING_VERBS, Answer, Request, StateMissing, Verbs
 
@@ -45,19 +46,26 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
         return {"user_error": str(error)}
     except EnvironmentFault as error:
         return {"environment_fault": str(error)}
-    except CompileError as error:
-        # TVM raises memory that has run out as an error like any other.
-        return {"error": {"kind": failure_kind(str(error)), "reason": str(error)[:MOST_REASON]}}
-    except OSError as error:
-        return {"error": {"kind": "infra", "reason": str(error)[:MOST_REASON]}}
-    except MemoryError:
-        return {"error": {"kind": "oom", "reason": "out of memory"}}
     except Exception as error:  # noqa: BLE001
-        # The compiler prefixes its message with a C++ backtrace; the cause is the last line.
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        reason = f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
-        return {"error": {"kind": failure_kind(str(error)), "reason": reason[:MOST_REASON]}}
+        log_failure(error, request)
+        kind, reason = _kind_and_reason(error)
+        line = own_line(error)
+        return {"error": {"kind": kind, "reason": reason[:MOST_REASON] + (f" ({line})" if line else "")}}
     return answer
+
+
+def _kind_and_reason(error: Exception) -> tuple[str, str]:
+    """Return the kind of failure that an exception is, and its reason in one line."""
+    if isinstance(error, OSError):
+        return "infra", str(error)
+    if isinstance(error, MemoryError):
+        return "oom", "out of memory"
+    # TVM raises memory that has run out as an error like any other.
+    if isinstance(error, CompileError):
+        return failure_kind(str(error)), str(error)
+    # The compiler prefixes its message with a C++ backtrace; the cause is the last line.
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return failure_kind(str(error)), f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
 
 
 def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer | None:
@@ -175,6 +183,7 @@ def main() -> None:
     except UserError as error:
         _write(pipe, {"user_error": str(error)}, request=settings)
         return
+    log_deaths()  # after the compiler is loaded, which sets handlers of signals of its own
     version = getattr(sys.modules.get("tvm"), "__version__", "")
     _write(pipe, {"ready": True, "seconds": time.perf_counter() - start, "tvm_version": version}, request=settings)
     folder = Path(settings["states"]) if settings.get("states") else None

@@ -163,6 +163,10 @@ class Verbs:
         """Answer the operator counts of one state."""
         return {"counts": dict(self._bridge.op_counts(self._module(request)))}
 
+    def do_text(self, request: Request) -> Answer:
+        """Answer one state as the compiler prints it."""
+        return {"text": self._bridge.text(self._module(request))}
+
     def do_share(self, request: Request) -> Answer:
         """Write one state for the other workers."""
         self._module(request)

@@ -112,6 +112,10 @@ class RelaxBridge(JsonFiles):
         except COMPILER_ERRORS as error:
             raise CompileError(error_line(error)) from error
 
+    def text(self, module: tvm.IRModule) -> str:
+        """Return the module as TVMScript; constants stand as references."""
+        return str(module.script(show_meta=False))
+
     def is_same_state(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
         """Return True for structurally equal modules that share constants in the same places."""
         # Structural equality is quick if both hold the same arrays. It does not tell one constant used twice from two

@@ -116,6 +116,10 @@ class RelayBridge(JsonFiles):
         except PASS_ERRORS as error:
             raise CompileError(error_line(error)) from error
 
+    def text(self, module: tvm.IRModule) -> str:
+        """Return the module as text; constants stand as references."""
+        return str(module.astext(show_meta_data=False))
+
     def is_same_state(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
         """Return True for structurally equal modules that share constants in the same places."""
         # Quick if both hold the same arrays: TVM then compares their addresses and not their content.

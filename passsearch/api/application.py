@@ -1,0 +1,135 @@
+"""``apply``: one pipeline on a network, pass by pass, with the IR before and after."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from passsearch.api.common import Sizes, read_candidate, session
+from passsearch.api.results import AppliedPipeline
+from passsearch.core import DEADLINE_S, Failure, InputTypes, Json, PassSpec, check_arguments, suggest_name
+from passsearch.errors import UserError
+from passsearch.evaluate import LOG, Edge, WorkerEvaluator
+from passsearch.search import analyze_network, with_prerequisites
+from passsearch.worker import last_failure
+
+ALL = "all"
+"""In place of a pass's name: the IR before and after every pass."""
+
+
+@check_arguments
+def apply(
+    model: object,
+    pipeline: str,
+    example_inputs: object = None,
+    *,
+    print_ir: Sequence[str] = (),
+    inputs: InputTypes | None = None,
+    batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
+    target: str | None = None,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    memory: float | None = None,
+    catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
+) -> AppliedPipeline:
+    """Apply a pipeline to a network and say what each pass did; nothing is built, and nothing recalled or remembered.
+
+    Args:
+        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        pipeline: A pipeline written out, a named one, a pipeline file, or a run folder, whose winner is meant.
+        example_inputs: Inputs a torch module or a gluon block is traced with.
+        print_ir: Names of passes before and after which the IR is kept as text; ``all`` stands for every pass.
+        inputs: Shape and dtype by input name.
+        batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to leave sizes open.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        deadline: Seconds one pass may take.
+        memory: Gigabytes that one compiler process may use.
+        catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file or the pipeline's contains.
+
+    Returns:
+        The passes with seconds, whether they changed the IR, operator counts, and IR before and after where
+        it was asked for. A pass that fails ends the list; ``failure`` and ``traceback`` then say why.
+
+    Raises:
+        UserError: The pipeline cannot be read, or does not have a pass of ``print_ir``.
+        EnvironmentFault: There is no toolchain.
+    """
+    network: dict[str, Any] = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic, "target": target, "toolchain": toolchain}
+    # No outputs are computed, so the network's own framework is not asked for any.
+    options: dict[str, Any] = {"remember": False, "reference": "import", "deadline": deadline, "memory": memory}
+    options |= {"catalogs": catalogs, "trust": trust}
+    with session(model, example_inputs, **network, **options) as evaluator:
+        opened = evaluator.session
+        candidate = read_candidate(opened, pipeline, trust=trust)
+        candidate = with_prerequisites(opened, analyze_network(opened, evaluator.network.summary), candidate)
+        passes = candidate.pipeline.passes
+        _require_named(print_ir, passes)
+        edges = evaluator.applier.path(candidate.pipeline)
+        states = evaluator.applier.states(candidate.pipeline)
+        return AppliedPipeline(
+            toolchain=opened.toolchain.name,
+            target=opened.target,
+            pipeline=str(candidate.pipeline),
+            steps=list(_steps(evaluator, passes, edges, states=states, print_ir=print_ir)),
+            **_failure(edges, evaluator.folder / LOG),
+        )
+
+
+def _require_named(print_ir: Sequence[str], passes: Sequence[PassSpec]) -> None:
+    names = sorted({step.name for step in passes})
+    for name in print_ir:
+        if name not in (*names, ALL):
+            hint = suggest_name(name, names) or f"its passes are {', '.join(names) or 'none'}; `{ALL}` prints all."
+            raise UserError(f"The pipeline has no pass `{name}`, so there is no IR to print; {hint}")
+
+
+def _steps(
+    evaluator: WorkerEvaluator,
+    passes: Sequence[PassSpec],
+    edges: Sequence[Edge],
+    *,
+    states: Sequence[str],
+    print_ir: Sequence[str],
+) -> Iterator[dict[str, Json]]:
+    """Yield each pass that was tried, with its states, time and effect; the last one may have failed."""
+    for place, edge in enumerate(edges):
+        step, before = passes[place], states[place]
+        after = None if isinstance(edge.target, Failure) else edge.target
+        kept = {"before": before, "after": after} if {step.name, ALL} & {*print_ir} else {}
+        yield {
+            "pass": str(step),
+            "changed": None if after is None else after != before,
+            "seconds": edge.seconds,
+            "operators": None if after is None else _difference(evaluator, before, after),
+            "ir": {when: state and _text(evaluator, state) for when, state in kept.items()} or None,
+        }
+
+
+def _difference(evaluator: WorkerEvaluator, before: str, after: str) -> dict[str, Json]:
+    """Return how many more or fewer there are of each operator, function and constant that changed in number."""
+    old, new = (evaluator.applier.op_counts(state) for state in (before, after))
+    changes = {name: new.get(name, 0) - old.get(name, 0) for name in sorted({*old, *new})}
+    return {name: change for name, change in changes.items() if change}
+
+
+def _text(evaluator: WorkerEvaluator, state: str) -> str:
+    text = evaluator.applier.text(state)
+    if isinstance(text, Failure):
+        raise text.as_error(f"The IR cannot be printed: {text.reason}.")
+    return text
+
+
+def _failure(edges: Sequence[Edge], log: Path) -> Mapping[str, Any]:
+    failure = edges[-1].target if edges else None
+    if not isinstance(failure, Failure):
+        return {"failure": None, "traceback": ""}
+    return {"failure": failure.to_json(), "traceback": last_failure(log)}
