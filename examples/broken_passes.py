@@ -1,6 +1,7 @@
 """Passes of Relax that go wrong on purpose, each in another way; docs/howto/debugging.md finds out how.
 
-Run one with ``passsearch apply zoo:resnet_tiny --toolchain relax --catalog examples/broken_passes.yaml --pipeline Raises``.
+Run one with
+``passsearch apply zoo:resnet_tiny --toolchain relax --catalog examples/broken_passes.yaml --pipeline Raises``.
 """
 
 import ctypes
