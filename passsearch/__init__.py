@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from passsearch.api import (
+        CompiledNetwork,
         TuneResult,
         ablate,
         analyze,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
         catalog_entry,
         check_space,
         compare,
+        compile,  # noqa: A004
         explore,
         load_pipeline,
         profile,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "CompiledNetwork",
     "TuneResult",
     "__version__",
     "ablate",
@@ -36,6 +39,7 @@ __all__ = [
     "catalog_entry",
     "check_space",
     "compare",
+    "compile",
     "explore",
     "load_pipeline",
     "profile",

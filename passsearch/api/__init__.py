@@ -6,13 +6,16 @@ from passsearch.api.benchmark import bench
 from passsearch.api.catalog import catalog_entry
 from passsearch.api.common import Progress, session
 from passsearch.api.comparison import analyze, compare
+from passsearch.api.compiling import compile  # noqa: A004 -- the name that users of torch.compile expect
 from passsearch.api.exploration import check_space, explore
 from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.profiling import profile
+from passsearch.api.results import CompiledNetwork
 from passsearch.api.tuning import Best, TuneResult, audit, tune
 
 __all__ = [
     "Best",
+    "CompiledNetwork",
     "LoadedPipeline",
     "Progress",
     "TuneResult",
@@ -24,6 +27,7 @@ __all__ = [
     "catalog_entry",
     "check_space",
     "compare",
+    "compile",
     "explore",
     "load_pipeline",
     "profile",

@@ -15,6 +15,7 @@ from passsearch.report import (
     catalog_entry_text,
     comparison_html,
     comparison_text,
+    compiled_text,
     engines_html,
     engines_text,
     plotly_figure,
@@ -50,6 +51,19 @@ class Analysis(NetworkAnalysis):
 
     def _repr_html_(self) -> str:
         return analysis_html(self.to_json())
+
+
+class CompiledNetwork(dict[str, Any]):
+    """The result of ``compile``; its items are those of ``passsearch compile --json``."""
+
+    def __repr__(self) -> str:
+        return printable(compiled_text(self), keep="\n")
+
+    @property
+    def is_slower(self) -> bool:
+        """True if a rival is faster, by the whole interval."""
+        ratios = [row["ratio"] for row in self["rivals"].values() if "ratio" in row]
+        return any(ratio["interval"][1] is not None and ratio["interval"][1] < 1 for ratio in ratios)
 
 
 class CatalogPass(dict[str, Any]):

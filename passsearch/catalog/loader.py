@@ -275,8 +275,14 @@ def _need(owner: Fields, row: Json) -> Need:
     return Need(fields.text("pass"), features)
 
 
+_SEQUENCE_FIELDS = (
+    *("name", "summary", "pipeline", "build", "tried", "baseline", "features", "devices", "recommended"),
+    *("recommended_for", "source"),
+)
+
+
 def _sequence(fields: Fields) -> NamedSequence:
-    fields.allow_only(("name", "summary", "pipeline", "build", "tried", "baseline", "features", "devices", "source"))
+    fields.allow_only(_SEQUENCE_FIELDS)
     # The parser knows the position in the text, but not the file and the sequence; the message needs both.
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
@@ -292,6 +298,8 @@ def _sequence(fields: Fields) -> NamedSequence:
         is_baseline=is_baseline,
         features=fields.texts("features"),
         devices=fields.some_of("devices", DEVICES),
+        recommended=fields.integer("recommended", low=0, high=99, default=0),
+        recommended_for=fields.texts("recommended_for"),
         source=fields.text("source", default=""),
         origin=fields.origin,
     )

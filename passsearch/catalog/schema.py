@@ -240,6 +240,10 @@ class NamedSequence:
         is_baseline: True if every result shows it beside the compiler's own levels; no search starts from it.
         features: Features of a network, which needs one of them. Empty means every network.
         devices: The ``DEVICES`` that a search tries it for; empty means those of its passes.
+        recommended: Its place in the order in which sequences are recommended without a search, first 1; 0 for one
+            that is not recommended.
+        recommended_for: Features of a network, which needs one of them for the recommendation; ``features`` by
+            default.
         source: File or publication that the sequence is taken from.
         origin: The catalog file that declares the sequence.
     """
@@ -252,6 +256,8 @@ class NamedSequence:
     is_baseline: bool = False
     features: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    recommended: int = 0
+    recommended_for: tuple[str, ...] = ()
     source: str = ""
     origin: str = ""
 

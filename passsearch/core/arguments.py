@@ -196,6 +196,7 @@ NUMBERS: Mapping[str, Number] = {
     "depth": Number(1, 4),
     "states": Number(1, 1000),
     "sample": Number(1, 50),
+    "seconds": Number(0, 60, whole=False),
 }
 """Rules of numeric arguments, which the command line's options of the same names share."""
 
@@ -203,6 +204,9 @@ RULES: Mapping[str, ArgumentRule] = {
     **NUMBERS,
     "passes": Names('["FoldConstant", "FuseOps"]'),
     "additional": Names('["FoldConstant", "FuseOps"]'),
+    "print_ir": Names('["FuseOps"]'),
+    "rivals": Names('["onnxruntime"]'),
+    "pipeline": Kind(_TEXT, "a pipeline as text, or its name", '"FoldConstant,FuseOps"'),
     "engines": Names('["relay:O3", "onnxruntime"]'),
     "batches": Numbers(NUMBERS["batch"], "[1, 2, 4, 8]"),
     "requests": Numbers(NUMBERS["batch"], "[1, 2, 4]"),
@@ -224,6 +228,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "protocol": Kind(_TEXT, "the name of a protocol", '"paired"'),
     "cache": Kind(_TEXT, "the state of the caches", '"warm"'),
     "run": FilePath("a run folder", '"runs/resnet"'),
+    "to": FilePath("a folder", '"deploy"'),
     "out": FilePath("a run folder", '"runs/resnet"'),
     "folder": FilePath("a folder", '"evaluation"'),
     "remember": _FLAG,

@@ -13,6 +13,7 @@ from passsearch.report.charts import (
     space_chart,
 )
 from passsearch.report.comparison import comparison_html, comparison_text
+from passsearch.report.compiled import compiled_text
 from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
@@ -70,6 +71,7 @@ __all__ = [
     "chart_svg",
     "comparison_html",
     "comparison_text",
+    "compiled_text",
     "cross_text",
     "engines_html",
     "engines_text",

@@ -21,6 +21,7 @@ from passsearch.search.pass_selection import (
     with_prerequisites,
 )
 from passsearch.search.profiling import profile_candidates
+from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import Scored, SearchOutcome, Tally
 from passsearch.search.repetition import Pairing
 from passsearch.search.run import Progress, Run
@@ -66,6 +67,7 @@ __all__ = [
     "named_candidate",
     "profile_candidates",
     "read_closure",
+    "recommended_sequences",
     "recorded_sequence",
     "require_repetitions",
     "session_settings",

@@ -96,7 +96,7 @@ def check_features(catalog: Catalog) -> tuple[ClassRule, ...]:
             check_feature_names(need.when, place=f"{place}, field `needs.when`")
     for sequence in catalog.sequences.values():
         place = f"`{sequence.origin}`, sequence `{sequence.name}`, field `features`"
-        check_feature_names(sequence.features, place=place)
+        check_feature_names([*sequence.features, *sequence.recommended_for], place=place)
     return rules
 
 

@@ -1,0 +1,236 @@
+"""``compile``: the recommended pipeline of a network, built, checked against its source and exported."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from passsearch.api.common import Progress, Sizes, progress_callback, read_candidate, session
+from passsearch.api.results import CompiledNetwork
+from passsearch.api.rivals import Rivals
+from passsearch.core import DEADLINE_S, Candidate, Failure, InputTypes, check_arguments, expand_home, timestamp
+from passsearch.errors import UserError
+from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.export import SCRIPT, Deployment, write_deployment
+from passsearch.measure import Ratio, one_process_ratio
+from passsearch.search import NetworkAnalysis, analyze_network, recommended_sequences, with_prerequisites
+from passsearch.store import NETWORK
+from passsearch.worker import run_script
+
+SCHEMA = "passsearch-compile/1"
+
+RECOMMENDED = "recommended"
+"""Name of the pipeline that is chosen by the network's features."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A pipeline that was built, with its throughput as a multiple of the recommended one's where both were timed."""
+
+    candidate: Candidate
+    built: Built | Failure
+    ratio: Ratio | None = None
+
+
+@check_arguments
+def compile(  # noqa: A001 -- the name that users of torch.compile expect
+    model: object,
+    example_inputs: object = None,
+    *,
+    to: str | Path,
+    pipeline: str = RECOMMENDED,
+    seconds: float = 0.0,
+    rivals: Sequence[str] | None = None,
+    inputs: InputTypes | None = None,
+    batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
+    samples: str | Path | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    tolerance: float | None = None,
+    reference: str = "source",
+    deadline: float = DEADLINE_S,
+    memory: float | None = None,
+    catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
+    progress: Progress | bool | None = None,
+) -> CompiledNetwork:
+    """Compile a network without a search: build the recommended pipeline, check its outputs, export it.
+
+    Args:
+        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        example_inputs: Inputs a torch module or a gluon block is traced with.
+        to: The folder to write: script, network and build, as ``export`` writes them.
+        pipeline: ``recommended``, or a pipeline as ``compare`` takes it.
+        seconds: Time for building and timing other sequences that the recommendation may be worse than; the fastest is
+            taken. 0 builds the recommended one only.
+        rivals: Engines that the result is compared with in the same rounds; those that are installed by default.
+        inputs: Shape and dtype by input name.
+        batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
+        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
+        reference: ``source`` or ``import``: see ``tune``.
+        deadline: Seconds one request to a worker may take.
+        memory: Gigabytes that one compiler process may use.
+        catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file contains.
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+
+    Returns:
+        What was built, why, and how fast it is beside the rivals.
+
+    Raises:
+        UserError: No pipeline builds, or the import computes something else than the network's own framework.
+        EnvironmentFault: There is no toolchain, or the machine fails.
+    """
+    folder = expand_home(to)
+    network: dict[str, Any] = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic, "samples": samples, "target": target, "toolchain": toolchain}
+    options: dict[str, Any] = {"tolerance": tolerance, "reference": reference, "deadline": deadline, "memory": memory}
+    options |= {"catalogs": catalogs, "trust": trust, "remember": False}
+    start = monotonic()
+    with progress_callback(progress) as report:
+        report("importing the network", 0, 0)
+        with session(model, example_inputs, **network, **options) as evaluator:
+            analysis = analyze_network(evaluator.session, evaluator.network.summary)
+            candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
+            imported_s = monotonic() - start
+            tried = list(_try(evaluator, candidates, until=monotonic() + seconds, report=report))
+            best = _best(tried)
+            report("exporting", 0, 0)
+            deployed = _export(evaluator, best, folder)
+            built_s = monotonic() - start - imported_s
+            report("measuring beside other engines", 0, 0)
+            beside = Rivals(evaluator, best.candidate, best.built, names=rivals).measure()
+        return CompiledNetwork(
+            schema=SCHEMA,
+            compiled_at=timestamp(),
+            folder=str(deployed),
+            model=evaluator.session.model.source,
+            toolchain=evaluator.session.toolchain.name,
+            target=evaluator.session.target,
+            pipeline={"name": best.candidate.name, "passes": str(best.candidate.pipeline)},
+            classes=list(analysis.class_names),
+            tried=[_row(each) for each in tried],
+            reference=evaluator.builder.source.to_json(),
+            seconds={"import": imported_s, "build": built_s},
+            **beside,
+        )
+
+
+def _candidates(
+    evaluator: WorkerEvaluator, analysis: NetworkAnalysis, pipeline: str, *, trust: bool
+) -> Sequence[Candidate]:
+    if pipeline == RECOMMENDED:
+        return recommended_sequences(evaluator.session, analysis)
+    named = read_candidate(evaluator.session, pipeline, trust=trust)
+    return [with_prerequisites(evaluator.session, analysis, named)]
+
+
+def _try(
+    evaluator: WorkerEvaluator, candidates: Sequence[Candidate], *, until: float, report: Progress
+) -> Iterator[_Tried]:
+    """Build candidates in their order until one is built and the time is over; time all beside the first."""
+    first: Built | None = None
+    longest_s = 0.0
+    for place, candidate in enumerate(candidates):
+        if first is not None and monotonic() + longest_s > until:
+            return
+        report(f"building {candidate.name or 'the pipeline'}", place, len(candidates))
+        start = monotonic()
+        built = evaluator.build_candidate(candidate)
+        if isinstance(built, Failure) or first is None:
+            first = first if isinstance(built, Failure) else built
+            yield _Tried(candidate, built)
+        else:
+            yield _timed(evaluator, candidate, built, first)
+        longest_s = max(longest_s, monotonic() - start)
+
+
+def _timed(evaluator: WorkerEvaluator, candidate: Candidate, built: Built, first: Built) -> _Tried:
+    samples = evaluator.sample(first, built)
+    if isinstance(samples, Failure):
+        return _Tried(candidate, samples)
+    ratio = one_process_ratio(samples.reference, samples.candidate) if samples.candidate else None
+    return _Tried(candidate, built, ratio)
+
+
+def _best(tried: Sequence[_Tried]) -> "_Chosen":
+    """Return the fastest of those that were built; the first where none was timed."""
+    right = [(each.ratio.value if each.ratio else 1.0, each.candidate, each.built) for each in tried]
+    built = [(gain, candidate, made) for gain, candidate, made in right if not isinstance(made, Failure)]
+    if not built:
+        failure = tried[0].built
+        assert isinstance(failure, Failure)
+        raise failure.as_error(
+            f"No pipeline builds this network; the first fails in {failure.stage}: {failure.reason}."
+        )
+    _, candidate, made = max(built, key=lambda item: item[0])  # the first of equal ones
+    return _Chosen(candidate, made)
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The pipeline that is exported."""
+
+    candidate: Candidate
+    built: Built
+
+
+def _export(evaluator: WorkerEvaluator, best: _Chosen, folder: Path) -> Path:
+    """Write the deployment folder and build it there by its own script, all checks included."""
+    opened = evaluator.session
+    record = evaluator.deployment(best.candidate, evaluator.folder)
+    if record is None:
+        raise UserError("The pipeline cannot be exported: on its inputs the outputs are not those of the source.")
+    written = write_deployment(folder, _deployment(record, evaluator, best.candidate))
+    log = evaluator.folder / "build.log"
+    if not opened.cannot_run_reason and run_script(opened.toolchain.python, written / SCRIPT, log=log):
+        last = log.read_text(errors="replace").strip().splitlines()[-1:]
+        raise UserError(f"The script that builds the export failed: {' '.join(last)} The files are in `{written}`.")
+    return written
+
+
+def _deployment(record: Mapping[str, Any], evaluator: WorkerEvaluator, candidate: Candidate) -> Deployment:
+    """Return what ``WorkerEvaluator.deployment`` recorded, as an export writes it."""
+    opened = evaluator.session
+    model, compiler = opened.model, opened.toolchain
+    return Deployment(
+        dialect=opened.dialect,
+        tvm_version=compiler.tvm_version,
+        tvm_commit=compiler.tvm_commit or "",
+        target=opened.target,
+        pipeline=candidate.pipeline,
+        factories=record["factories"],
+        build=candidate.build,
+        network=evaluator.folder / NETWORK,
+        model={"name": model.name, "source": model.source, "sha256": model.sha256, "batch": model.batch},
+        inputs=record["inputs"],
+        ranges=record["ranges"],
+        mean_tolerance=record["mean_tolerance"],
+        calls=tuple(record.get("calls", ())),
+        ir_hashes=tuple(record["states"]),
+        output_digests=tuple(record["expected"]),
+        tolerance=record["tolerance"],
+        seed=record["seed"],
+        reference=record["reference"],
+        import_paths=opened.paths,
+    )
+
+
+def _row(tried: _Tried) -> dict[str, Any]:
+    made = tried.built
+    failure = made.to_json() if isinstance(made, Failure) else None
+    ratio = None if tried.ratio is None else tried.ratio.value
+    return {"name": tried.candidate.name, "pipeline": str(tried.candidate.pipeline), "ratio": ratio, "failure": failure}

@@ -1,0 +1,89 @@
+"""A network compiled by the recommended pipeline: checked, exported, and timed beside other engines."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import passsearch
+from passsearch.errors import UserError
+from passsearch.export import ARTIFACT_FOLDER, PIPELINE
+from passsearch.toolchain import Toolchain
+
+
+@pytest.fixture(scope="module")
+def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network of two convolutions with a ReLU between them."""
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((8, 3, 3, 3), "f4"), rng.standard_normal((8, 8, 3, 3), "f4")]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["y"], pads=[1, 1, 1, 1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "convolutions",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 32, 32])],
+        [onnx.numpy_helper.from_array(array, f"w{place}") for place, array in enumerate(weights)],
+    )
+    file = tmp_path_factory.mktemp("compile") / "convolutions.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def compiled(convolutions: Path, relax: Toolchain) -> passsearch.CompiledNetwork:
+    return passsearch.compile(
+        convolutions, to=convolutions.with_name("deploy"), toolchain=relax.name, rivals=["onnxruntime"]
+    )
+
+
+def test_the_recommended_sequence_is_built_and_exported(compiled: passsearch.CompiledNetwork) -> None:
+    folder = Path(compiled["folder"])
+    assert compiled["pipeline"]["name"] == "winograd-schedule-cpu"
+    assert [row["name"] for row in compiled["tried"]] == ["winograd-schedule-cpu"]
+    assert json.loads((folder / PIPELINE).read_text())["passes"]
+    assert any((folder / ARTIFACT_FOLDER).iterdir())
+
+
+def test_it_says_how_it_compares_with_what_the_user_has(compiled: passsearch.CompiledNetwork) -> None:
+    row = compiled["rivals"]["onnxruntime"]
+    low, high = row["ratio"]["interval"]
+    assert low < row["ratio"]["ratio"] < high
+    assert "times ONNX Runtime" in repr(compiled).splitlines()[0]
+    assert compiled.is_slower == (high < 1)
+    assert compiled["reference"]["runtime"].startswith("ONNX Runtime")
+
+
+def test_sequences_that_may_be_faster_are_tried_in_the_time_given(
+    convolutions: Path, relax: Toolchain, tmp_path: Path
+) -> None:
+    compiled = passsearch.compile(
+        convolutions, to=tmp_path / "deploy", toolchain=relax.name, seconds=600, rivals=["onnxruntime"]
+    )
+    tried = {row["name"]: row["ratio"] for row in compiled["tried"]}
+    assert {"winograd-schedule-cpu", "nhwc-schedule-cpu", "schedule-cpu"} <= set(tried)
+    best = max(tried, key=lambda name: tried[name] or 1.0)
+    assert compiled["pipeline"]["name"] == best
+
+
+def test_a_network_that_its_source_computes_otherwise_is_not_exported(relax: Toolchain, tmp_path: Path) -> None:
+    # A pipeline that no network survives stands for a pass that breaks the outputs.
+    with pytest.raises(UserError, match="No pipeline builds this network"):
+        passsearch.compile(
+            "zoo:resnet_tiny",
+            to=tmp_path / "deploy",
+            toolchain=relax.name,
+            pipeline="FuseOps,LegalizeOps,FuseOps,VMShapeLower",
+        )
+    assert not (tmp_path / "deploy").exists()
+
+
+def test_an_unknown_rival_is_refused(convolutions: Path, relax: Toolchain, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="onnxruntine"):
+        passsearch.compile(convolutions, to=tmp_path / "deploy", toolchain=relax.name, rivals=["onnxruntine"])
