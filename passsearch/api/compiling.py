@@ -1,6 +1,7 @@
 """``compile``: the recommended pipeline of a network, built, checked against its source and exported."""
 
 import logging
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,9 +174,8 @@ def _best(tried: Sequence[_Tried]) -> "_Chosen":
     if not built:
         failure = tried[0].built
         assert isinstance(failure, Failure)
-        raise failure.as_error(
-            f"No pipeline builds this network; the first fails in {failure.stage}: {failure.reason}."
-        )
+        name = tried[0].candidate.name or str(tried[0].candidate.pipeline)
+        raise failure.as_error(f"`{name}` cannot be compiled: {failure.kind} in {failure.stage}: {failure.reason}.")
     _, candidate, made = max(built, key=lambda item: item[0])  # the first of equal ones
     return _Chosen(candidate, made)
 
@@ -198,7 +198,8 @@ def _export(evaluator: WorkerEvaluator, best: _Chosen, folder: Path) -> Path:
     log = evaluator.folder / "build.log"
     if not opened.cannot_run_reason and run_script(opened.toolchain.python, written / SCRIPT, log=log):
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        raise UserError(f"The script that builds the export failed: {' '.join(last)} The files are in `{written}`.")
+        shutil.rmtree(written)
+        raise UserError(f"The export does not build again as it was built: {' '.join(last)}")
     return written
 
 

@@ -13,6 +13,8 @@ from passsearch.errors import UserError
 from passsearch.export import ARTIFACT_FOLDER, PIPELINE
 from passsearch.toolchain import Toolchain
 
+BROKEN = Path(__file__).parents[2] / "examples" / "broken_passes.yaml"
+
 
 @pytest.fixture(scope="module")
 def convolutions(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -72,14 +74,11 @@ def test_sequences_that_may_be_faster_are_tried_in_the_time_given(
     assert compiled["pipeline"]["name"] == best
 
 
-def test_a_network_that_its_source_computes_otherwise_is_not_exported(relax: Toolchain, tmp_path: Path) -> None:
-    # A pipeline that no network survives stands for a pass that breaks the outputs.
-    with pytest.raises(UserError, match="No pipeline builds this network"):
+def test_wrong_outputs_are_not_exported(relax: Toolchain, tmp_path: Path) -> None:
+    # It takes away the activation.
+    with pytest.raises(UserError, match="`Forgets` cannot be compiled: wrong_result"):
         passsearch.compile(
-            "zoo:resnet_tiny",
-            to=tmp_path / "deploy",
-            toolchain=relax.name,
-            pipeline="FuseOps,LegalizeOps,FuseOps,VMShapeLower",
+            "zoo:resnet_tiny", to=tmp_path / "deploy", toolchain=relax.name, pipeline="Forgets", catalogs=[BROKEN]
         )
     assert not (tmp_path / "deploy").exists()
 
