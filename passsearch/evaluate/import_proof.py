@@ -89,7 +89,10 @@ class ImportProof:
             if isinstance(agreement, Failure):
                 allowance = replace(allowance, lost_nan=max(allowance.lost_nan, self.lost_nan(steps)))
                 agreement = judge(verification, allowance)
-        return agreement
+        if isinstance(agreement, Failure) or not agreement.dropped_by_import:
+            return agreement
+        operators = {each.op for each in self._network.summary.operators}
+        return replace(agreement, dropped_by=tuple(sorted(operators & self._session.dialect.drops_nan)))
 
     def _prove(self) -> str:
         """Return why it is unknown whether the import is right; empty if it is.
