@@ -13,6 +13,7 @@ from passsearch.evaluate.devices import device_lock, device_of
 from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
 from passsearch.evaluate.facts import ACCIDENTS
+from passsearch.evaluate.import_proof import WrongImport
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.model_import import check_saved_network, find_options
 from passsearch.evaluate.plans import MeasurementPlans
@@ -91,6 +92,7 @@ __all__ = [
     "TimingRequest",
     "WorkerEvaluator",
     "WorkerLimits",
+    "WrongImport",
     "catalog_files",
     "check_entries",
     "check_saved_network",

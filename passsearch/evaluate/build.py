@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -55,21 +55,21 @@ class Builder:
         applier: Applier,
         folder: Path,
         disk: DiskLimit,
-        source: SourceReference | None = None,
+        ask_source: Callable[[], SourceReference] = SourceReference,
     ) -> None:
         """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
 
-        ``source`` has written the outputs of the network's own framework; without it the import is the reference.
+        ``ask_source`` writes the outputs of the network's own framework; without it the import is the reference.
         """
-        self._session, self._network, self._facts = session, network, facts
+        self._session, self._facts = session, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
         parts: Any = {"network": network, "pool": pool}
-        self.verification = Verification(session, **parts, reference=folder / REFERENCE, source=source)
+        self.verification = Verification(session, **parts, file=folder / REFERENCE, ask_source=ask_source)
         parts |= {"facts": facts, "verification": self.verification}
         self.proof = ImportProof(session, **parts, build=self._build_import)
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
-        self._slowest_build_s, self._begin_s = 0.0, monotonic()
+        self._slowest_build_s = 0.0
         # Once a baseline has disagreed with the reference, every later run makes it without passes.
         is_doubted = facts.recall("reference", applier.graph.root) is not None
         self._reference_steps = () if is_doubted else session.reference_steps
@@ -128,6 +128,17 @@ class Builder:
         self.verification.allow(folder, candidate)
         self.verification.admit(record.digest, agreement.limit)
         return Built.of(record, agreement, state=state, options=candidate.build, key=key, folder=folder)
+
+    def prove_import(self, built: Path | None = None, candidate: Candidate | None = None) -> SourceReference:
+        """Prove the import, unless an earlier run has, and return what proves it; see ``ImportProof.require``.
+
+        Args:
+            built: Folder of an artifact with this import, which proves it where its outputs are right.
+            candidate: The artifact's candidate.
+        """
+        if built is not None and candidate is not None and self.source.key:
+            self.proof.note(self.verification.judge(self.verification.compare(built, is_baseline=True), candidate))
+        return self.proof.require()
 
     def _place(self, state: str, options: BuildOptions) -> tuple[str, Path]:
         """Return the key and the folder of a build."""
@@ -334,7 +345,7 @@ class Builder:
         if self.verification.has_admitted:
             return math.inf
         run_s = (1 + OVERTIME) * self._session.limits.run_s
-        return max(run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
+        return max(run_s - (monotonic() - self.verification.begin_s), LEAST_LEFT_S)
 
     def _keep(self, folder: Path) -> None:
         seal(folder)

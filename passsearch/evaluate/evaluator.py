@@ -96,9 +96,16 @@ class WorkerEvaluator:
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=imported), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
-        source = source_reference(session, network=self.network, facts=self._facts, file=folder / REFERENCE)
         self.builder = Builder(
-            session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, source=source, **parts
+            session,
+            **parts,
+            facts=self._facts,
+            applier=self.applier,
+            folder=folder,
+            disk=disk,
+            ask_source=lambda: source_reference(
+                session, network=self.network, facts=self._facts, file=folder / REFERENCE
+            ),
         )
         self._timing = Timing(session, **parts, verification=self.builder.verification)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)

@@ -10,9 +10,17 @@ from passsearch.evaluate.first_difference import locate_difference
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Network
 from passsearch.evaluate.session import Session
+from passsearch.evaluate.source_reference import SourceReference
 from passsearch.evaluate.verification import Verification
 from passsearch.evaluate.verify import Agreement, Allowance, VerifyFact, judge
 from passsearch.store import Fact
+
+PROOF = "import"
+"""Kind of the fact that the import is right, which all runs on the network share."""
+
+
+class WrongImport(UserError):
+    """The network as imported is another one than its source runs."""
 
 
 class ImportProof:
@@ -54,19 +62,43 @@ class ImportProof:
             The judgement; where it is unknown whether the import is at fault, the failure says so.
 
         Raises:
-            UserError: The import is wrong; the message names what differs, and from which node on.
+            WrongImport: The import is wrong; the message names what differs, and from which node on.
         """
         # An import without a source is taken on faith.
         if self._is_over or not self._verification.source.key:
             return outcome
         if isinstance(outcome, Agreement):
-            self._is_over = outcome.deviation is not None
+            if outcome.deviation is not None:
+                self._end()
             return outcome
         if outcome.kind != "wrong_result":
             return outcome
-        self._doubt = self._doubt or self._prove()
-        self._is_over = not self._doubt
+        self._try()
         return replace(outcome, reason=f"{outcome.reason}; {self._doubt}") if self._doubt else outcome
+
+    def require(self) -> SourceReference:
+        """Prove the import now, unless an earlier run has, and return what proves it; without a runtime, why none does.
+
+        Raises:
+            WrongImport: The import is wrong.
+        """
+        fact = None if self._session.reference == IMPORT else self._facts.recall(PROOF, self._network.root)
+        if fact is not None:
+            return SourceReference.from_fact(fact)
+        source = self._verification.source
+        if source.key and not self._is_over:
+            self._try()
+        return SourceReference(reason=self._doubt) if self._doubt else source
+
+    def _try(self) -> None:
+        self._doubt = self._doubt or self._prove()
+        if not self._doubt:
+            self._end()
+
+    def _end(self) -> None:
+        self._is_over, self._doubt = True, ""
+        if self._facts.recall(PROOF, self._network.root) is None:
+            self._facts.record(PROOF, self._network.root, fact=self._verification.source.to_fact())
 
     def lost_nan(self, steps: Sequence[PassSpec]) -> int:
         """Return how many values are NaN in the source and not in the import, built with these passes."""
@@ -98,7 +130,7 @@ class ImportProof:
         """Return why it is unknown whether the import is right; empty if it is.
 
         Raises:
-            UserError: It is wrong.
+            WrongImport: It is wrong.
         """
         # TVM's own operators drop NaN: the result says so, and no network is refused for it.
         allowance = Allowance(self._verification.strict_limit, may_drop=True)
@@ -113,7 +145,7 @@ class ImportProof:
                 f"({judged.reason})"
             )
         assert isinstance(judged, Failure)
-        raise UserError(self._refusal(judged, verification))
+        raise WrongImport(self._refusal(judged, verification))
 
     def _compared(self, steps: Sequence[PassSpec]) -> VerifyFact | Failure:
         """Return the comparison of the import, built with these passes."""

@@ -4,8 +4,10 @@ import hashlib
 import logging
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from passsearch.core import Candidate, Failure, strict_limit
@@ -32,20 +34,33 @@ class Verification:
     """Compares each binary once, and remembers which ones were admitted.
 
     Attributes:
-        reference: File with the outputs that all others are compared with.
-        source: What computed them.
-        reference_key: The part of a build's key that names a reference other than the import.
+        strict_limit: Largest deviation of a candidate without a tolerance.
+        begin_s: Time from which on the time limit of the baseline counts, which the source is no part of.
     """
 
     def __init__(
-        self, session: Session, *, network: Network, pool: WorkerPool, reference: Path, source: SourceReference | None
+        self,
+        session: Session,
+        *,
+        network: Network,
+        pool: WorkerPool,
+        file: Path,
+        ask_source: Callable[[], SourceReference],
     ) -> None:
-        """Compare nothing yet; a reference that another user may have written is deleted."""
+        """Compare nothing yet; a reference that another user may have written is deleted.
+
+        Args:
+            session: The session.
+            network: The imported network.
+            pool: Runs what is compared.
+            file: File of the reference.
+            ask_source: Lets the network's own framework write that file, once something is compared.
+        """
         self._session, self._network, self._pool = session, network, pool
-        self.reference, self.source = reference, source or SourceReference()
-        if not is_sealed(reference):
-            reference.unlink(missing_ok=True)
-        self.reference_key = f"|{self.source.key}" if self.source.key else ""
+        self._file, self._ask_source, self._taken_key = file, ask_source, ""
+        self.begin_s = monotonic()
+        if not is_sealed(file):
+            file.unlink(missing_ok=True)
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._allowances: dict[str, Allowance] = {}  # by folder of an artifact
@@ -54,6 +69,25 @@ class Verification:
         limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
         # An import that computes in a coarser type than its source must not be judged by that type.
         self.strict_limit = limit if session.model.limit is None else min(limit, session.model.limit)
+
+    @cached_property
+    def source(self) -> SourceReference:
+        """What computed the reference."""
+        source = self._ask_source()
+        self.begin_s = monotonic()
+        return source
+
+    @property
+    def reference(self) -> Path:
+        """File with the outputs that all others are compared with."""
+        assert self.source is not None  # a source writes the file before anybody looks for it
+        return self._file
+
+    @property
+    def reference_key(self) -> str:
+        """The part of a build's key that names a reference other than the import."""
+        key = self._taken_key or self.source.key
+        return f"|{key}" if key else ""
 
     @property
     def cases(self) -> tuple[int | str, ...]:
@@ -114,7 +148,7 @@ class Verification:
         self._network = network
         shutil.copyfile(file, self.reference)
         # What an earlier command recorded was judged by another reference.
-        self.reference_key = f"|{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+        self._taken_key = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
     def compare(
         self,

@@ -312,7 +312,7 @@ def test_outputs_are_judged_again_by_another_toolchains_reference(tmp_path: Path
         builder.reference.touch()
         assert isinstance(builder.build("state", Candidate()), Built)
         again = make_builder(tmp_path / "a", WRONG, cache=cache, log=log)
-        again.take_reference(tmp_path / "reference.npz", again._network)
+        again.take_reference(tmp_path / "reference.npz", again.verification._network)
         outcome = again.build("state", Candidate())
         assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
 
