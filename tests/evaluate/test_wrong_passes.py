@@ -1,5 +1,6 @@
 """Passes that make a network wrong in ways that a few ordinary inputs do not show: each is refused for its reason."""
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,10 @@ from onnx import TensorProto, helper, numpy_helper
 from passsearch.api.common import open_evaluator
 from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate import AUDIT_CASES, Built, open_session
+from passsearch.export import Deployment, write_deployment
 from passsearch.frontends import resolve
 from passsearch.search import named_candidate
+from passsearch.store import NETWORK
 from passsearch.toolchain import Toolchain
 
 CATALOG = Path(__file__).parent.parent / "data" / "wrong_relax_passes.yaml"
@@ -121,6 +124,42 @@ def test_a_wrong_pass_is_refused_for_its_reason(
             outcome = evaluator.sample(right, outcome)
     assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
     assert reason in outcome.reason, outcome.reason
+
+
+SCRIPT_REASONS = {"Stopping": "output 0 is another one on equal inputs", "Eating": "The network changes its input `x`"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "step"), [pytest.param(*case.values[:2], id=case.id) for case in CASES])
+def test_a_script_with_a_wrong_pass_is_refused(relax: Toolchain, tmp_path: Path, make: MakeNetwork, step: str) -> None:
+    """The record has the hashes of the wrong network, so only its outputs can tell."""
+    onnx.save(make(), tmp_path / "network.onnx")
+    model = resolve(str(tmp_path / "network.onnx"), folder=tmp_path)
+    session = open_session(model, toolchain=relax.name, target=None, catalogs=[CATALOG])
+    pipeline = Pipeline.parse(step)
+    with open_evaluator(session, remember=False) as evaluator:
+        record, hashes = evaluator.deployment(Candidate(), tmp_path), evaluator.applier.hashes(pipeline)
+    assert record is not None
+    names = ("inputs", "ranges", "mean_tolerance", "tolerance", "seed", "reference")
+    deployment = Deployment(
+        dialect=session.dialect,
+        tvm_version=relax.tvm_version,
+        target=session.target,
+        pipeline=pipeline,
+        factories={step: session.factories[step]},
+        build=Candidate().build,
+        network=tmp_path / NETWORK,
+        model={"name": "network", "source": "network.onnx", "sha256": "", "batch": 1},
+        ir_hashes=hashes,
+        output_digests=record["expected"],
+        import_paths=(str(CATALOG.parent),),
+        **{name: record[name] for name in names},
+    )
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    command = [str(relax.python), str(folder / "build_model.py"), "--check-only"]
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert "hash ok" in done.stdout and SCRIPT_REASONS.get(step, "The outputs diverged") in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("saturates", [False, True])
