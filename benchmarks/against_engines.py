@@ -130,7 +130,7 @@ def measure(network: str, arguments: argparse.Namespace, *, plan: EnginePlan, fo
     tuned = tuned_result(network, arguments)
     with passsearch.session(f"zoo:{network}", toolchain=arguments.toolchain, folder=folder / "tvm") as evaluator:
         session, model = evaluator.session, evaluator.session.model.path
-        plan = replace(plan, limit=evaluator.builder.limit(Candidate()))
+        plan = replace(plan, limit=evaluator.builder.verification.limit(Candidate()))
         python = arguments.engines_python
         if python:
             reference, others = exact_onnxruntime(python, model), other_engines(python, model, folder)

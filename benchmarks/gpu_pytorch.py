@@ -96,7 +96,9 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
             else:
                 specs.append(artifact_engine(evaluator, label, candidate, folder=built.folder))
         eager, *others = _pytorch_engines(network, settings, session)
-        plan = EnginePlan(session.threads, rounds=6, limit=evaluator.builder.limit(session.dialect.baseline))
+        plan = EnginePlan(
+            session.threads, rounds=6, limit=evaluator.builder.verification.limit(session.dialect.baseline)
+        )
         timing = EngineTiming(
             [*specs, eager, *others],
             references=[eager],

@@ -68,7 +68,9 @@ def measure_space(evaluator: WorkerEvaluator, passes: str, *, processes: int) ->
     classes = analyze_network(session, summary).class_names
     return {
         **provenance(session),
-        **space_document(session, closure, growth=growth, classes=classes, left_out=left_out, remembered=False),
+        **space_document(
+            session, closure, growth=growth, classes=classes, left_out=left_out, remembered=False, reference=None
+        ),
         "census": [dict(evaluator.op_counts(state)) for state in closure.states],
         "level": 0.95,
         "processes": processes,

@@ -17,7 +17,7 @@ from passsearch.api.common import (
     read_candidate,
     worker_limits,
 )
-from passsearch.api.engine_artifacts import compile_as_deployed, visible_gpu
+from passsearch.api.engine_artifacts import PYTORCH, UNOPTIMISED, compile_as_deployed, reference_engines, visible_gpu
 from passsearch.api.engine_request import EngineRequest, read_engines
 from passsearch.api.labelled_samples import check_samples
 from passsearch.api.results import EngineBenchmark
@@ -26,6 +26,7 @@ from passsearch.core import (
     Candidate,
     CheckInputs,
     InputTypes,
+    Json,
     TensorType,
     check_arguments,
     leading_batch,
@@ -45,8 +46,8 @@ from passsearch.engines import (
     rows_by_engine,
 )
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import WorkerLimits, device_lock, device_of, open_session
-from passsearch.frontends import ModelFile, OnnxNetwork, resolve_onnx
+from passsearch.evaluate import WorkerEvaluator, WorkerLimits, WrongImport, device_lock, device_of, open_session
+from passsearch.frontends import OnnxNetwork, resolve_onnx
 from passsearch.measure import Sensors, probe
 from passsearch.search import analyze_network, with_prerequisites
 from passsearch.toolchain import cache_folder, get_toolchain
@@ -62,15 +63,6 @@ OWN_THREADS = ", own threads"
 _log = logging.getLogger(__name__)
 
 
-_PYTORCH = "PyTorch in float64"
-_REFERENCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("torch", _PYTORCH, {"float64": True}),
-    ("onnxruntime", "ONNX Runtime without optimisations", {"optimise": False}),
-)
-"""Engine, label and options of the references."""
-_UNOPTIMISED = "TVM without optimisations"
-
-
 @dataclass
 class _Entry:
     """The network at one batch size, with the engines that take it."""
@@ -82,6 +74,7 @@ class _Entry:
     specs: list[EngineSpec] = field(default_factory=list)
     references: list[EngineSpec] = field(default_factory=list)
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    imports: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,12 +243,12 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
         inputs = with_samples(inputs, settings.samples)
     entry = _Entry(network, batch or leading_batch(network.types), limit, inputs)
     path, python = network.file.path, settings.python
-    entry.references += _reference_engines(network.file, python)
+    entry.references += reference_engines(network.file, python)
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
         _compile(entry, toolchain, settings, folder=folder / toolchain)
     if not network.file.source.startswith("zoo:"):
         # PyTorch runs a conversion of ours, which only built-in networks are known to survive: any other comes first.
-        entry.references.sort(key=lambda each: each.name == _PYTORCH)
+        entry.references.sort(key=lambda each: each.name == PYTORCH)
     # Inductor's cache is empty at the first process. All engines get the GPU that is measured: CUDA's first one is the
     # fastest, NVML's the first by bus id.
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), **visible_gpu(settings.gpu)}
@@ -270,17 +263,6 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
             "Run: passsearch toolchain install torch"
         )
     return entry
-
-
-def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:
-    """Return the installed engines whose outputs may be the reference, the most exact one first."""
-    specs = []
-    for name, label, options in _REFERENCES:
-        try:
-            specs.append(engine_spec(name, file.path, python=python, label=label, **options))
-        except EnvironmentFault as error:  # noqa: PERF203 -- two engines
-            _log.debug("no reference: %s", error)
-    return specs
 
 
 def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path) -> None:
@@ -303,15 +285,33 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
         for request, candidate in zip(requests, candidates, strict=True):
             complete = with_prerequisites(session, analysis, candidate)
             try:
-                entry.specs.append(compile_as_deployed(evaluator, request.name, complete))
+                spec = compile_as_deployed(evaluator, request.name, complete)
+                _prove_import(entry, evaluator, complete, spec=spec)
+                entry.specs.append(spec)
+            except WrongImport as error:
+                # No later pipeline of this toolchain computes the network either.
+                failures = {"failure": str(error), "pipeline": ""}
+                entry.failures |= {each.name: failures for each in requests}
+                return
             except EngineFailure as error:
                 entry.failures[request.name] = {"failure": str(error), "pipeline": str(complete.pipeline)}
         # The only other reference may not take the network.
-        if len(entry.references) < 2 and not any(each.name == _UNOPTIMISED for each in entry.references):
+        if len(entry.references) < 2 and not any(each.name == UNOPTIMISED for each in entry.references):
             try:
-                entry.references.append(compile_as_deployed(evaluator, _UNOPTIMISED, Candidate()))
+                entry.references.append(compile_as_deployed(evaluator, UNOPTIMISED, Candidate()))
             except EngineFailure as error:
-                _log.info("no reference by %s: %s", _UNOPTIMISED, error)
+                _log.info("no reference by %s: %s", UNOPTIMISED, error)
+
+
+def _prove_import(entry: _Entry, evaluator: WorkerEvaluator, candidate: Candidate, *, spec: EngineSpec) -> None:
+    """Prove a toolchain's import of the network, once, by what it has compiled.
+
+    Raises:
+        WrongImport: The toolchain imports another network.
+    """
+    name = evaluator.session.toolchain.name
+    if name not in entry.imports:
+        entry.imports[name] = evaluator.builder.prove_import(spec.model, candidate).to_json()
 
 
 def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[EngineTiming]:
@@ -369,6 +369,7 @@ def _document(
         "threads": settings.plan.threads,
         "plan": {**asdict(settings.plan), "limit": [entry.limit for entry in entries]},
         "references": [timing.reference.name for timing in timings],
+        "imports": [entry.imports for entry in entries],
         "baseline": baseline,
         "disturbances": [[list(map(asdict, each)) for each in timing.comparison.disturbances] for timing in timings],
         "rows": rows,

@@ -1,16 +1,27 @@
-"""TVM as an engine: networks that passsearch builds, ready to run beside other engines."""
+"""Engines of a benchmark: networks that passsearch builds, and the references of all engines."""
 
 import logging
 from pathlib import Path
 from typing import Any
 
 from passsearch.core import Candidate, Failure
-from passsearch.engines import EngineFailure, EngineSpec
+from passsearch.engines import EngineFailure, EngineSpec, engine_spec
+from passsearch.errors import EnvironmentFault
 from passsearch.evaluate import WorkerEvaluator
+from passsearch.frontends import ModelFile
 
 _ADAPTER = "passsearch.engines.artifact"
 
 _log = logging.getLogger(__name__)
+
+PYTORCH = "PyTorch in float64"
+_REFERENCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("torch", PYTORCH, {"float64": True}),
+    ("onnxruntime", "ONNX Runtime without optimisations", {"optimise": False}),
+)
+"""Engine, label and options of the references."""
+UNOPTIMISED = "TVM without optimisations"
+"""Label of the reference that a compiler makes, where no other engine takes a network."""
 
 
 def visible_gpu(gpu: str | None) -> dict[str, str]:
@@ -56,3 +67,14 @@ def compile_as_deployed(evaluator: WorkerEvaluator, name: str, candidate: Candid
     if isinstance(fresh, Failure):
         raise EngineFailure(f"{fresh.stage} {fresh.step}: {fresh.reason}")
     return artifact_engine(evaluator, name, candidate, folder=fresh.folder, compile_s=round(fresh.compile_s, 3))
+
+
+def reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:
+    """Return the installed engines whose outputs may be the reference, the most exact one first."""
+    specs = []
+    for name, label, options in _REFERENCES:
+        try:
+            specs.append(engine_spec(name, file.path, python=python, label=label, **options))
+        except EnvironmentFault as error:  # noqa: PERF203 -- two engines
+            _log.debug("no reference: %s", error)
+    return specs

@@ -32,6 +32,7 @@ def explore(
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
     samples: str | Path | None = None,
+    reference: str = "source",
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     every: bool = False,
@@ -60,6 +61,7 @@ def explore(
         sizes: Sizes of open inputs with weights: see ``tune``.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
+        reference: ``"import"`` to explore an import that is another network than its source: see ``tune``.
         passes: The only passes to apply: names (all choices of arguments) or passes written out.
         additional: Passes that are applied on request only: those the catalog leaves to the user's intent, and those
             with which a space never closes.
@@ -92,6 +94,7 @@ def explore(
         "sizes": sizes,
         "keep_symbolic": keep_symbolic,
         "samples": samples,
+        "reference": reference,
         "target": target,
         "toolchain": toolchain,
     }
@@ -100,6 +103,8 @@ def explore(
         progress_callback(progress) as report,
         session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
     ):
+        report("proving the import", 0, 0)
+        proof = evaluator.builder.prove_import()
         summary = evaluator.network.summary
         steps, left_out = explored_passes(evaluator.session, summary, passes=passes, additional=additional, every=every)
         if left_out:
@@ -120,6 +125,7 @@ def explore(
                 classes=analyze_network(evaluator.session, summary).class_names,
                 left_out=left_out,
                 remembered=evaluator.is_shared,
+                reference=proof.to_json(),
             )
         )
 

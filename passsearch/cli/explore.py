@@ -19,6 +19,7 @@ from passsearch.cli.options import (
     KeepSymbolic,
     Memory,
     Model,
+    Reference,
     Samples,
     Sizes,
     Target,
@@ -27,7 +28,7 @@ from passsearch.cli.options import (
     number_option,
 )
 from passsearch.cli.output import NEGATIVE, print_result, require_writable, split_names, write_text
-from passsearch.core import DEADLINE_S, parse_json, read_inputs
+from passsearch.core import DEADLINE_S, SOURCE, parse_json, read_inputs
 from passsearch.errors import UserError
 
 CERTIFICATE_KEYS = {"schema", "model", "classes", "steps", "states", "closed", "idle", "commuting", "graph"}
@@ -82,6 +83,7 @@ def explore(
     sizes: Sizes = None,
     keep_symbolic: KeepSymbolic = False,
     samples: Samples = None,
+    reference: Reference = SOURCE,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
@@ -107,6 +109,7 @@ def explore(
             "--picture": picture,
             "--fresh": fresh or None,
             "--target": target,
+            "--reference": None if reference == SOURCE else reference,
         }
         if unused := [name for name, value in others.items() if value is not None]:
             raise UserError(f"`--check` explores nothing, so `{unused[0]}` has no effect; leave it out.")
@@ -130,6 +133,7 @@ def explore(
             states=states,
             timeout=timeout,
             target=target,
+            reference=reference,
             remember=not fresh,
             progress=progress,
             **network,

@@ -67,6 +67,7 @@ class Dialect:
         frameworks: Frameworks its toolchain can hold, in installation order.
         reference_passes: Passes of the build that makes the reference outputs on a CPU; empty for a build without
             passes.
+        drops_nan: Operators that make numbers of NaN, whatever passes do.
         has_cases: True if one build can have several entry functions, so that cases can be weighed.
     """
 
@@ -88,6 +89,7 @@ class Dialect:
     opener: str = ""
     # A compiler without schedules for CPUs would take minutes for these outputs.
     reference_passes: tuple[str, ...] = ()
+    drops_nan: frozenset[str] = frozenset()
     has_cases: bool = False
 
     def supports(self, version: Version) -> bool:

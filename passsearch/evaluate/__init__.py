@@ -9,31 +9,18 @@ from passsearch.evaluate.build import OVERTIME, Builder
 from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
+from passsearch.evaluate.devices import device_lock, device_of
 from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
 from passsearch.evaluate.facts import ACCIDENTS
+from passsearch.evaluate.import_proof import WrongImport
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.model_import import check_saved_network, find_options
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.pool import LOG
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
-from passsearch.evaluate.records import (
-    Built,
-    CandidateSamples,
-    Conditions,
-    Consumed,
-    FreshCompile,
-    Network,
-    NetworkProfile,
-    PlaceTimes,
-    ProcessSamples,
-    Samples,
-    TimedArtifacts,
-    TimedSamples,
-    TimingRequest,
-    summarize_conditions,
-)
+from passsearch.evaluate.records import Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.sequence_check import CheckedSequence, check_sequences
 from passsearch.evaluate.session import (
@@ -43,12 +30,23 @@ from passsearch.evaluate.session import (
     Session,
     WorkerLimits,
     catalog_files,
-    device_lock,
-    device_of,
     open_session,
 )
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.summary_cache import keep_summary, recall_summary
+from passsearch.evaluate.timed_records import (
+    CandidateSamples,
+    Conditions,
+    Consumed,
+    NetworkProfile,
+    PlaceTimes,
+    ProcessSamples,
+    Samples,
+    TimedArtifacts,
+    TimedSamples,
+    TimingRequest,
+    summarize_conditions,
+)
 from passsearch.evaluate.verify import DEVIATION, Agreement
 
 __all__ = [
@@ -96,6 +94,7 @@ __all__ = [
     "TimingRequest",
     "WorkerEvaluator",
     "WorkerLimits",
+    "WrongImport",
     "catalog_files",
     "check_entries",
     "check_saved_network",

@@ -1,42 +1,35 @@
 """Artifacts: states built with options, verified against the reference, deleted and restored."""
 
-import hashlib
 import json
 import logging
 import math
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
-from passsearch.dialects.case_inputs import checked_cases
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.disk_limit import DiskLimit, delete_folder
 from passsearch.evaluate.facts import FactStore, read_fact
-from passsearch.evaluate.import_proof import prove_import
+from passsearch.evaluate.import_proof import ImportProof
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
-from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
-from passsearch.evaluate.source_reference import SourceReference, has_case
-from passsearch.evaluate.verify import VERIFIED, Agreement, Allowance, VerifyFact, judge, wrong_result
+from passsearch.evaluate.session import Session
+from passsearch.evaluate.source_reference import SourceReference
+from passsearch.evaluate.verification import Verification
+from passsearch.evaluate.verify import VERIFIED, Agreement, Allowance, judge
 from passsearch.store import STATES, Fact
 
 REFERENCE = "reference.npz"
 """Name of the file, among the artifacts, with the outputs that all others are compared with."""
 
-BASELINE_S, CANDIDATE_S = 10.0, 60.0
-"""Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
-
 OVERTIME, LEAST_LEFT_S = 0.1, 2.0
 """Share of a time limit by which a run may exceed it, and seconds that a build gets in any case."""
-
-BASELINE_SHARE = 0.1
-"""Largest share of a run's time limit that a baseline takes for that: a default of 1.3 s once used up 60 s."""
 
 OF_REFERENCE = "of_reference"
 """Key of a failure that is the reference's and not the candidate's."""
@@ -48,8 +41,8 @@ class Builder:
     """Builds each state with each set of options once, and judges the outputs for every candidate.
 
     Attributes:
-        reference: File with the outputs that all others are compared with.
-        source: What computed them.
+        verification: Compares outputs.
+        proof: The proof of the import.
     """
 
     def __init__(
@@ -62,45 +55,34 @@ class Builder:
         applier: Applier,
         folder: Path,
         disk: DiskLimit,
-        source: SourceReference | None = None,
+        ask_source: Callable[[], SourceReference] = SourceReference,
     ) -> None:
         """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
 
-        ``source`` has written the outputs of the network's own framework; without it the import is the reference.
+        ``ask_source`` writes the outputs of the network's own framework; without it the import is the reference.
         """
-        self._session, self._network, self._facts = session, network, facts
+        self._session, self._facts = session, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
-        self.reference = folder / REFERENCE
-        if not is_sealed(self.reference):
-            self.reference.unlink(missing_ok=True)
+        parts: Any = {"network": network, "pool": pool}
+        self.verification = Verification(session, **parts, file=folder / REFERENCE, ask_source=ask_source)
+        parts |= {"facts": facts, "verification": self.verification}
+        self.proof = ImportProof(session, **parts, build=self._build_import)
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
-        self._verified: dict[str, Fact] = {}  # by digest of the binary
-        self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
-        self._allowances: dict[str, Allowance] = {}  # of artifacts that were admitted, by folder
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
-        self._slowest_build_s, self._begin_s = 0.0, monotonic()
-        self.source = source or SourceReference()
-        # A part of keys that names a reference other than the import.
-        self._foreign_reference = f"|{self.source.key}" if self.source.key else ""
-        # An import without a source is taken on faith.
-        self._is_proven = not self.source.key
+        self._slowest_build_s = 0.0
         # Once a baseline has disagreed with the reference, every later run makes it without passes.
         is_doubted = facts.recall("reference", applier.graph.root) is not None
         self._reference_steps = () if is_doubted else session.reference_steps
-        # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
-        summary = network.summary
-        limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
-        # An import that computes in a coarser type than its source must not be judged by that type.
-        self._strict_limit = limit if session.model.limit is None else min(limit, session.model.limit)
 
-    def limit(self, candidate: Candidate) -> float:
-        """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
-        return self._session.deviation_limit(candidate, strict=self._strict_limit)
+    @property
+    def reference(self) -> Path:
+        """File with the outputs that all others are compared with."""
+        return self.verification.reference
 
-    def allowance(self, candidate: Candidate) -> Allowance:
-        """Return what a candidate's outputs may differ by."""
-        approximates = self._session.catalog.approximates(candidate)
-        return Allowance(self.limit(candidate), approximates and self._session.tolerance is not None, approximates)
+    @property
+    def source(self) -> SourceReference:
+        """What computed them."""
+        return self.verification.source
 
     def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Build a state with a candidate's options, and judge its outputs by the candidate's limit.
@@ -133,42 +115,36 @@ class Builder:
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
             fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
             record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
-        if isinstance(agreement, Failure) and agreement.kind == "wrong_result":
-            self._require_right_import()
-        self._is_proven |= isinstance(agreement, Agreement)
+        agreement = self.proof.note(agreement)
         if record is not None:
             self._slowest_build_s = max(self._slowest_build_s, record.seconds)
             if record.verification and not fact.get("is_cut"):
-                self._verified[record.digest] = fact
+                self.verification.remember(record.digest, fact)
         if isinstance(agreement, Failure):
             delete_folder(folder)
             _log.debug("%s: %s", key, agreement.reason)
             return agreement
         assert record is not None
-        self._allowances[str(folder)] = self.allowance(candidate)
-        self._admitted.add((record.digest, agreement.limit))
-        return Built(
-            state=state,
-            options=candidate.build,
-            key=key,
-            folder=folder,
-            digest=record.digest,
-            kernels=record.kernels,
-            seconds=record.seconds,
-            bytes=record.bytes,
-            plan_bytes=record.plan_bytes,
-            peak_rss=record.verification.peak_rss if record.verification else None,
-            agreement=agreement,
-            run_s=record.run_s,
-            device_bytes=record.verification.device_bytes if record.verification else None,
-            recalled=record.recalled,
-        )
+        self.verification.allow(folder, candidate)
+        self.verification.admit(record.digest, agreement.limit)
+        return Built.of(record, agreement, state=state, options=candidate.build, key=key, folder=folder)
+
+    def prove_import(self, built: Path | None = None, candidate: Candidate | None = None) -> SourceReference:
+        """Prove the import, unless an earlier run has, and return what proves it; see ``ImportProof.require``.
+
+        Args:
+            built: Folder of an artifact with this import, which proves it where its outputs are right.
+            candidate: The artifact's candidate.
+        """
+        if built is not None and candidate is not None and self.source.key:
+            self.proof.note(self.verification.judge(self.verification.compare(built, is_baseline=True), candidate))
+        return self.proof.require()
 
     def _place(self, state: str, options: BuildOptions) -> tuple[str, Path]:
         """Return the key and the folder of a build."""
         # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
         # different limits.
-        key = f"{state}|{options.key}{self._foreign_reference}"
+        key = f"{state}|{options.key}{self.verification.reference_key}"
         # A log of another user may name any state.
         return key, self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
 
@@ -177,32 +153,12 @@ class Builder:
         record = read_fact(fact, BuildFact.from_fact)
         if isinstance(record, Failure):
             return None, record
-        limit, reason = self.limit(candidate), self._session.cannot_run_reason
+        allowance, reason = self.verification.allowance(candidate), self._session.cannot_run_reason
         if reason:
-            return record, Agreement(None, limit, cannot_run_reason=reason)
+            return record, Agreement(None, allowance.limit, cannot_run_reason=reason)
         assert record.verification is not None
-        allowance = self.allowance(candidate)
         agreement = judge(record.verification, allowance)
-        if not self.source.key or allowance.may_drop or not record.verification.lost_nan:
-            return record, agreement
-        # What the import drops, no pass of this candidate does: with schedules first, because these run sooner.
-        for steps in dict.fromkeys((self._session.reference_steps, ())):
-            if isinstance(agreement, Failure):
-                lost_nan = max(allowance.lost_nan, self._nan_lost_by_import(steps))
-                allowance = replace(allowance, lost_nan=lost_nan)
-                agreement = judge(record.verification, allowance)
-        return record, agreement
-
-    def _nan_lost_by_import(self, steps: Sequence[PassSpec]) -> int:
-        """Return how many values are NaN in the source and not in the import, built with these passes."""
-        key = f"{self._applier.graph.root}{self._foreign_reference}" + ("" if steps else "|without passes")
-
-        def count() -> Fact:
-            record = read_fact(self._build_import(steps), BuildFact.from_fact)
-            verification = None if isinstance(record, Failure) else record.verification
-            return {"lost": 0 if verification is None else verification.lost_nan}
-
-        return int(self._facts.recall_or_record("lost nan", key, count)["lost"])
+        return record, self.proof.allow_lost_nan(record.verification, agreement, allowance)
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them.
@@ -216,12 +172,12 @@ class Builder:
         if isinstance(record, Failure) or record.digest == built.digest:
             return record if isinstance(record, Failure) else built
         self._facts.record("build", built.key, fact=fact)
-        allowance = replace(self._allowances.get(str(built.folder), Allowance(0.0)), limit=built.agreement.limit)
+        allowance = replace(self.verification.allowed(built.folder) or Allowance(0.0), limit=built.agreement.limit)
         agreement = judge(record.verification, allowance) if record.verification else built.agreement
         if isinstance(agreement, Failure):
             delete_folder(built.folder)
             return agreement
-        self._admitted.add((record.digest, agreement.limit))
+        self.verification.admit(record.digest, agreement.limit)
         return replace(built, digest=record.digest, kernels=record.kernels, bytes=record.bytes, agreement=agreement)
 
     def has(self, folder: Path) -> bool:
@@ -264,44 +220,9 @@ class Builder:
         lost = fact is not None and "failure" not in fact and not self.has(folder)
         if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
             fact = self._facts.record("fresh", key, fact=self._compile_fresh(folder, candidate))
-        self._allowances[str(folder)] = self.allowance(candidate)
+        self.verification.allow(folder, candidate)
         # Not the folder that the log names: the log may be another user's, or the run folder may have moved.
         return read_fact({**fact, "folder": str(folder)}, FreshCompile.from_fact)
-
-    def expected_outputs(self, built: Built, candidate: Candidate) -> list[Any] | None:
-        """Return digests of an artifact's outputs on the inputs that a deployment is checked with.
-
-        Returns:
-            The digests; empty where nothing runs, ``None`` if it fails or the source computes something else.
-        """
-        if self._session.cannot_run_reason:
-            return []
-        # A slow source ran on fewer inputs.
-        if self.source.key and has_case(self.reference, DEPLOYMENT_SEED):
-            fact = self._verify(built.folder, cases=[DEPLOYMENT_SEED], is_baseline=False)
-            agreement = read_fact(
-                fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate))
-            )
-            if isinstance(agreement, Failure):
-                _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
-                return None
-        request = {**self._device_request("expect", built.folder), "seed": DEPLOYMENT_SEED}
-        answer = self._pool.ask(self._pool.timer, "measure", request=request)
-        return None if "failure" in answer else answer["expected"]
-
-    def reference_request(self) -> dict[str, Any]:
-        """Return what a request to time artifacts says about the reference, with which they are compared afterwards."""
-        return {"reference": str(self.reference), "cases": self.cases} if self.reference.exists() else {}
-
-    def judge_after(self, folder: str, after: Mapping[str, Any]) -> Failure | None:
-        """Return why an artifact is wrong after it was timed; ``None`` if it is still right."""
-        if after["changed"] or after["mismatch"]:
-            return wrong_result(after["changed"] or after["mismatch"])
-        allowance = self._allowances.get(folder, Allowance(self._strict_limit))
-        judged = judge(VerifyFact.from_fact({**after, "leads": None}), allowance)
-        if not isinstance(judged, Failure):
-            return None
-        return wrong_result(f"after the calls that were timed, {judged.reason}")
 
     def take_reference(self, file: Path, network: Network) -> None:
         """Take another toolchain's reference, which stays whatever a baseline of this one says.
@@ -310,12 +231,9 @@ class Builder:
             file: The reference.
             network: The network with the inputs that the reference was made on.
         """
-        self._network = network
         # Where the file exists, no build makes a reference of its own.
-        shutil.copyfile(file, self.reference)
+        self.verification.take_reference(file, network)
         self._reference_steps = ()
-        # What an earlier command recorded was judged by another reference.
-        self._foreign_reference = f"|{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
 
     def _doubts_reference(self, failure: Failure, state: str, options: BuildOptions) -> bool:
         """Delete a reference that has passes if the baseline to beat disagrees with it; return whether it did.
@@ -330,22 +248,8 @@ class Builder:
         _log.warning("the reference is built without passes, because a baseline disagrees: %s", failure.reason)
         self._reference_steps = ()
         self._facts.record("reference", self._applier.graph.root, fact={"passes": False})
-        self.reference.unlink(missing_ok=True)
-        self._verified.clear()
-        self._admitted.clear()
+        self.verification.forget()
         return True
-
-    def _require_right_import(self) -> None:
-        """Make sure, once, that the network as imported computes what its source does.
-
-        Raises:
-            UserError: It does not; the message names what differs, and from which node on.
-        """
-        if self._is_proven:
-            return
-        parts: Any = {"network": self._network, "pool": self._pool, "cases": self.cases, "limit": self._strict_limit}
-        prove_import(self._session, self.source, **parts, build=self._build_import)
-        self._is_proven = True
 
     def _build_import(self, passes: Sequence[PassSpec]) -> Fact:
         """Build the network as imported, after some passes, and compare its outputs; nothing of it stays."""
@@ -368,7 +272,7 @@ class Builder:
                 failure = Failure.from_json(reference["failure"])
                 reason = f"the build that outputs are compared with failed: {failure.reason}"
                 # What the compiler refuses is no fault of the machine, unless the reference was built before.
-                kind = "infra" if self._admitted else failure.kind
+                kind = "infra" if self.verification.has_admitted else failure.kind
                 return {"failure": replace(failure, kind=kind, reason=reason).to_json(), OF_REFERENCE: True}
             # It is a baseline, too. A run that is started again knows it already.
             if is_without_passes and self._facts.recall("build", key) is None:
@@ -416,9 +320,8 @@ class Builder:
             verified = {"deadline_s": limit_s, **answer}
         elif not self._session.cannot_run_reason:
             # One binary has the same outputs every time. The first verification also makes the reference's file.
-            same = self._verified.get(answer["digest"]) if self.reference.exists() else None
-            is_baseline = state == self._applier.graph.root
-            verified = same or self._verify(unfinished, longest_s=longest_s, is_baseline=is_baseline)
+            same = self.verification.remembered(answer["digest"])
+            verified = same or self._verify(unfinished, state, longest_s=longest_s)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
             return verified
@@ -439,52 +342,19 @@ class Builder:
 
         They are unlimited once something was judged: what is made again then is needed for the result.
         """
-        if self._admitted:
+        if self.verification.has_admitted:
             return math.inf
         run_s = (1 + OVERTIME) * self._session.limits.run_s
-        return max(run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
+        return max(run_s - (monotonic() - self.verification.begin_s), LEAST_LEFT_S)
 
     def _keep(self, folder: Path) -> None:
         seal(folder)
         self._own.add(folder)
 
-    def _verify(
-        self,
-        folder: Path,
-        *,
-        is_baseline: bool,
-        longest_s: float = math.inf,
-        cases: Sequence[int | str] | None = None,
-    ) -> Fact:
-        """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
-        request = {
-            **self._device_request("verify", folder),
-            "cases": self.cases if cases is None else cases,
-            "outputs": str(self.reference),
-            "reference": str(self.reference) if self.reference.exists() else None,
-            "longest_s": None if math.isinf(longest_s) else longest_s,
-            # The gate is for candidates. A baseline that takes long need not run on all inputs.
-            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.run_s) if is_baseline else CANDIDATE_S,
-        }
+    def _verify(self, folder: Path, state: str, *, longest_s: float = math.inf) -> Fact:
+        is_baseline = state == self._applier.graph.root
         limit_s = self._left_s() if is_baseline else math.inf
-        answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
-        if request["reference"] is None and self.reference.exists():
-            seal(self.reference)
-        # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a
-        # failure of the build and needs no judgement by candidate.
-        if "failure" not in answer and not math.isfinite(answer["deviation"]):
-            reason = answer["mismatch"] or VerifyFact.from_fact(answer).text
-            return {"failure": wrong_result(reason).to_json()}
-        return answer
-
-    @property
-    def cases(self) -> tuple[int | str, ...]:
-        """Inputs on which outputs are compared with the reference."""
-        return checked_cases(self._network.check, self._session.output_cases)
-
-    def _device_request(self, verb: str, folder: Path) -> dict[str, Any]:
-        device = self._session.device
-        return {"verb": verb, "folder": str(folder), "device": device, **self._network.request()}
+        return self.verification.compare(folder, is_baseline=is_baseline, longest_s=longest_s, limit_s=limit_s)
 
     def _compile_fresh(self, folder: Path, candidate: Candidate) -> Fact:
         self._disk.require_room()
@@ -510,17 +380,17 @@ class Builder:
         # another IR of the search has the same hash; a new process knows no other.
         if answer["state"] != state.rstrip("+"):
             return Failure("unstable", "apply", "", "a fresh process reached another IR by the same pipeline")
-        binary = (answer["digest"], self.limit(candidate))
+        binary = (answer["digest"], self.verification.limit(candidate))
         # `bench` judges no build here, and compares outputs itself.
-        if not self._admitted or binary in self._admitted or self._session.cannot_run_reason:
+        if not self.verification.has_admitted or self.verification.is_admitted(*binary):
+            return None
+        if self._session.cannot_run_reason:
             return None
         reference = {} if self.reference.exists() else self._make_reference()
         if "failure" in reference:
             return replace(Failure.from_json(reference["failure"]), kind="infra")
-        fact = self._verify(folder, is_baseline=state == self._applier.graph.root)
-        allowance = self.allowance(candidate)
-        agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), allowance))
+        agreement = self.verification.judge(self._verify(folder, state), candidate)
         if isinstance(agreement, Failure):
             return agreement
-        self._admitted.add(binary)
+        self.verification.admit(*binary)
         return None

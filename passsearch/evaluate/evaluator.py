@@ -20,20 +20,19 @@ from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import WorkerPool
-from passsearch.evaluate.records import (
-    Built,
+from passsearch.evaluate.records import Built, FreshCompile
+from passsearch.evaluate.seal import seal
+from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.source_reference import source_reference
+from passsearch.evaluate.state_graph import StateGraph
+from passsearch.evaluate.timed_records import (
     CandidateSamples,
     Consumed,
-    FreshCompile,
     NetworkProfile,
     PlaceTimes,
     TimedSamples,
     TimingRequest,
 )
-from passsearch.evaluate.seal import seal
-from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
-from passsearch.evaluate.source_reference import source_reference
-from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
 from passsearch.store import EXPECTED, NETWORK, SAMPLES_FILE, STATES, Fact, Log, in_use
@@ -97,11 +96,18 @@ class WorkerEvaluator:
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=imported), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
-        source = source_reference(session, network=self.network, facts=self._facts, file=folder / REFERENCE)
         self.builder = Builder(
-            session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, source=source, **parts
+            session,
+            **parts,
+            facts=self._facts,
+            applier=self.applier,
+            folder=folder,
+            disk=disk,
+            ask_source=lambda: source_reference(
+                session, network=self.network, facts=self._facts, file=folder / REFERENCE
+            ),
         )
-        self._timing = Timing(session, **parts, builder=self.builder)
+        self._timing = Timing(session, **parts, verification=self.builder.verification)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
         self._held.callback(self._kernels.stop_ahead)
@@ -351,7 +357,9 @@ class WorkerEvaluator:
         # The graphs of two dialects may show other tables.
         self.network = self.network.with_check(other.network.check)
         self.builder.take_reference(other.builder.reference, self.network)
-        self._timing = Timing(self.session, network=self.network, pool=self._pool, builder=self.builder)
+        self._timing = Timing(
+            self.session, network=self.network, pool=self._pool, verification=self.builder.verification
+        )
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """Return what a deployment of a candidate needs, and write the imported network to ``folder``.
@@ -363,7 +371,7 @@ class WorkerEvaluator:
         built, hashes = self._build_files(candidate), self.applier.hashes(candidate.pipeline)
         if isinstance(built, Failure) or len(hashes) <= len(candidate.pipeline.passes):
             return None
-        expected = self.builder.expected_outputs(built, candidate)
+        expected = self.builder.verification.expected_outputs(built.folder, candidate)
         if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
             return None
         seal(folder / NETWORK)
@@ -380,7 +388,7 @@ class WorkerEvaluator:
             "ranges": self.network.check.ranges_to_json(),
             **({"samples": SAMPLES_FILE} if self.network.samples else {}),
             "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
-            "tolerance": self.builder.limit(candidate),
+            "tolerance": self.builder.verification.limit(candidate),
             "reference": self.builder.source.to_json(),
-            "mean_tolerance": self.builder.allowance(candidate).mean_limit,
+            "mean_tolerance": self.builder.verification.allowance(candidate).mean_limit,
         }

@@ -15,7 +15,7 @@ from passsearch.store import Fact, Log
 SHARED_KINDS = frozenset(
     {
         *("load", "edge", "steady", "census", "hash", "reference", "build", "samples", "exploring"),
-        *("kernels", "regions", "variant"),
+        *("kernels", "regions", "variant", "import"),
     }
 )
 """Kinds of facts that hold for later runs too."""

@@ -1,5 +1,6 @@
 """The first node of a network whose value the import computes otherwise than the network's own framework."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,11 +30,13 @@ def locate_difference(session: Session, *, case: int | str, network: Network, po
         pool: Starts the processes.
         limit: Largest deviation that rounding explains.
     """
-    if session.model.format not in VALUES or network.cases:
+    if session.model.format not in VALUES:
         return "the first node that differs is not known for this format"
+    node = ""
     try:
-        with ScratchFolder() as folder:
-            node = _first_node(session, case=case, network=network, pool=pool, limit=limit, folder=folder)
+        for one, sized in _single_cases(session, network):
+            with ScratchFolder() as folder:
+                node = node or _first_node(one, case=case, network=sized, pool=pool, limit=limit, folder=folder)
     except (UserError, EnvironmentFault, WorkerDied) as error:
         return f"the first node that differs could not be found ({error})"
     if node:
@@ -41,6 +44,19 @@ def locate_difference(session: Session, *, case: int | str, network: Network, po
     if session.model.live is not None:
         return "no node differs from the file that was exported, so the export or a branch that it froze is at fault"
     return "no node differs where all values are outputs"
+
+
+def _single_cases(session: Session, network: Network) -> Iterator[tuple[Session, Network]]:
+    """Yield the network at each of its sizes, as a network of one size."""
+    if not network.cases:
+        yield session, network
+    for case in network.cases:
+        model = replace(session.model, inputs=case.inputs, cases=())
+        ranges = {
+            name: network.ranges[full] for name in case.inputs if (full := case.full_name(name)) in network.ranges
+        }
+        sized = replace(network, inputs=case.inputs, ranges=ranges, cases=(), samples="", sample_count=0)
+        yield replace(session, model=model), sized
 
 
 def _first_node(

@@ -9,16 +9,9 @@ from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.plans import MeasurementPlans
-from passsearch.evaluate.records import (
-    Built,
-    CandidateSamples,
-    Consumed,
-    FreshCompile,
-    PlaceTimes,
-    TimedSamples,
-    TimingRequest,
-)
+from passsearch.evaluate.records import Built, FreshCompile
 from passsearch.evaluate.state_graph import Edge, StateGraph
+from passsearch.evaluate.timed_records import CandidateSamples, Consumed, PlaceTimes, TimedSamples, TimingRequest
 from passsearch.measure import WindowPlan
 from passsearch.store import Fact
 

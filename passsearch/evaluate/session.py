@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +17,7 @@ from passsearch.dialects import Dialect, dialect
 from passsearch.dialects.input_values import EDGES
 from passsearch.errors import UserError
 from passsearch.evaluate.code_digest import dialect_digest
+from passsearch.evaluate.devices import complete_target, device_lock, device_of, has_driver
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.frontends import ModelFile, simplifier_version
 from passsearch.measure import Sensors, probe
@@ -26,9 +26,7 @@ from passsearch.toolchain import (
     cache_folder,
     get_toolchain,
     host_target,
-    target_options,
     target_triple,
-    with_triple,
 )
 
 # Every compiler holds the network's weights, and together they may fill 40 % of the machine's memory with states
@@ -275,24 +273,6 @@ class Session:
         return strict
 
 
-def has_driver() -> bool:
-    """Return whether this machine has NVIDIA's driver, natively or in WSL."""
-    return any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg"))
-
-
-def device_lock(gpu: str | None) -> Path | None:
-    """Return the lock file of the GPU with this UUID; ``None`` without one."""
-    return cache_folder() / "locks" / f"{gpu}.lock" if gpu else None
-
-
-def device_of(target: str) -> str:
-    """Return the device that runs what is compiled for a target, from the target's kind."""
-    # TVM has names for whole cards as well, such as `nvidia/nvidia-a100`.
-    options = target_options(target)
-    kind = str(options.get("kind") or options.get("tag") or target)
-    return "cuda:0" if kind.startswith(("cuda", "nvidia/")) else "cpu"
-
-
 def open_session(
     model: ModelFile,
     *,
@@ -338,14 +318,12 @@ def open_session(
             f"Toolchain `{selected.name}` ({selected.dialect}) builds one function at one size, and {names} are asked "
             "for; tune each in a run of its own, or choose a toolchain of another dialect."
         )
-    complete_target = _complete(target, selected, probe_sensors) if target else host_target(selected)
-    _log.info(
-        "%s with toolchain %s (TVM %s) for `%s`", model.source, selected.name, selected.tvm_version, complete_target
-    )
+    full_target = complete_target(target, selected, probe_sensors) if target else host_target(selected)
+    _log.info("%s with toolchain %s (TVM %s) for `%s`", model.source, selected.name, selected.tvm_version, full_target)
     return Session(
         model=model,
         toolchain=selected,
-        target=complete_target,
+        target=full_target,
         catalog=load(selected.dialect, *catalogs),
         tolerance=tolerance,
         limits=limits or WorkerLimits(),
@@ -355,29 +333,6 @@ def open_session(
         probe_sensors=probe_sensors,
         reference=reference,
     )
-
-
-def _complete(target: str, toolchain: Toolchain, probe_sensors: Callable[[str], Sensors]) -> str:
-    """Return the user's target with what it leaves open: the triple of a CPU, the architecture of a GPU."""
-    return _with_architecture(with_triple(target, toolchain), probe_sensors)
-
-
-def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> str:
-    """Return the target; one of CUDA that names no architecture gets the architecture of the GPU that will run it."""
-    # TVM would ask the driver for it, in a process whose forks could not use CUDA from then on.
-    options = target_options(target)
-    is_complete = "arch" in options if options else re.search(r"\s-+arch[=\s]", target)
-    if options.get("kind", target.split()[0]) != "cuda" or is_complete:
-        return target
-    sensors = probe_sensors(device_of(target))
-    if "arch" not in sensors.device:
-        raise UserError(
-            f"Target `{target}` names no architecture, and no GPU here reports one "
-            f"({sensors.unavailable['power_w']}). Give it, for example: cuda -arch=sm_80"
-        )
-    _log.debug("target `%s` names no architecture; the GPU reports %s", target, sensors.device["arch"])
-    arch = sensors.device["arch"]
-    return json.dumps({**options, "arch": arch}) if options else f"{target} -arch={arch}"
 
 
 def _catalogs_digest(catalogs: Sequence[Path]) -> str:

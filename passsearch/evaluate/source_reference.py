@@ -59,6 +59,11 @@ class SourceReference:
         """Read the form of results."""
         return cls(data["runtime"] or "", data["reason"], tuple(data["outputs"]), data["seconds"])
 
+    def to_fact(self) -> Fact:
+        """Return what ``from_fact`` reads."""
+        seconds, outputs = self.seconds, list(self.outputs)
+        return {"runtime": self.runtime, "reason": self.reason, "outputs": outputs, "seconds": seconds}
+
     @property
     def key(self) -> str:
         """A short name of what computed the outputs, for the keys of facts; empty for the import."""

@@ -7,10 +7,11 @@ from dataclasses import asdict, replace
 from statistics import median
 from typing import Any, TypeAlias
 
-from passsearch.evaluate.build import Builder
 from passsearch.evaluate.pool import WorkerPool
-from passsearch.evaluate.records import Network, TimingRequest
+from passsearch.evaluate.records import Network
 from passsearch.evaluate.session import Session
+from passsearch.evaluate.timed_records import TimingRequest
+from passsearch.evaluate.verification import Verification
 from passsearch.measure import (
     Cf22Plan,
     PlacePlan,
@@ -34,9 +35,11 @@ _log = logging.getLogger(__name__)
 class Timing:
     """Times artifacts on one device; a failure is an answer like any other."""
 
-    def __init__(self, session: Session, *, network: Network, pool: WorkerPool, builder: Builder | None = None) -> None:
-        """Time nothing yet; ``builder`` judges what artifacts compute once they were timed."""
-        self._session, self._network, self._pool, self._builder = session, network, pool, builder
+    def __init__(
+        self, session: Session, *, network: Network, pool: WorkerPool, verification: Verification | None = None
+    ) -> None:
+        """Time nothing yet; ``verification`` judges what artifacts compute once they were timed."""
+        self._session, self._network, self._pool, self._verification = session, network, pool, verification
 
     def in_one(self, folders: Sequence[str], plan: RoundPlan) -> Fact:
         """Return samples from a fork of the process that times candidates."""
@@ -182,17 +185,17 @@ class Timing:
 
     def _judged(self, request: Mapping[str, Any], answer: Fact) -> Fact:
         """Return an answer, or the failure of an artifact that computes something else after it was timed."""
-        if "failure" in answer or self._builder is None:
+        if "failure" in answer or self._verification is None:
             return answer
         for folder, after in zip(request["folders"], answer.get("after", ()), strict=False):
-            failure = self._builder.judge_after(folder, after)
+            failure = self._verification.judge_after(folder, after)
             if failure is not None:
                 return {"failure": failure.to_json()}
         return {name: value for name, value in answer.items() if name != "after"}
 
     def _request(self, verb: str, folders: Sequence[str], *, plan: Plan) -> dict[str, Any]:
         where = {"device": self._session.device, **self._network.request()}
-        where |= self._builder.reference_request() if self._builder else {}
+        where |= self._verification.timing_request() if self._verification else {}
         return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **where}
 
 

@@ -153,6 +153,7 @@ class Agreement:
             for candidates that may change numerics, others are refused.
         spread: Number of further values that are not finite, by edge case.
         dropped_by_import: True if the import without passes drops as many NaN.
+        dropped_by: Operators of the network that drop NaN, where it does.
     """
 
     deviation: float | None = 0.0
@@ -165,6 +166,7 @@ class Agreement:
     dropped: Mapping[str, int] = field(default_factory=dict)
     spread: Mapping[str, int] = field(default_factory=dict)
     dropped_by_import: bool = False
+    dropped_by: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         """Return the form of results."""
@@ -183,6 +185,7 @@ class Agreement:
             **({"unstable": unstable} if unstable else {}),
             **({"dropped": dict(self.dropped)} if self.dropped else {}),
             **({"dropped_by_import": True} if self.dropped_by_import else {}),
+            **({"dropped_by": [*self.dropped_by]} if self.dropped_by else {}),
             **({"spread": dict(self.spread)} if self.spread else {}),
         }
 

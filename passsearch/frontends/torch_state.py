@@ -15,6 +15,8 @@ import torch
 CONTAINERS = (dict, OrderedDict, defaultdict, list, deque, set)
 """Types of the mutable containers whose content is restored."""
 
+STATELESS = {"builtins", "collections", "enum", "functools", "logging", "numpy", "torch", "types"}
+"""Packages whose objects keep no state of a module in their attributes."""
 
 LARGE_BYTES = 1 << 20
 """Size from which on a quick restoration looks at the number of writes to a tensor and not at its values."""
@@ -60,13 +62,14 @@ class ModuleState:
     """Everything that a run of a module may change, as it was when this object was made.
 
     This is, for the module and all modules inside: the values and gradients of parameters, buffers and other tensors,
-    attributes (training flags and hooks among them), the content of lists, dictionaries and sets in attributes, and the
-    random generators of PyTorch, numpy and Python.
+    attributes (training flags and hooks among them), the content of lists, dictionaries, sets and other objects in
+    attributes, and the random generators of PyTorch, numpy and Python.
     """
 
     def __init__(self, module: Any) -> None:
         self._tensors: dict[int, _SavedTensor] = {}
         self._containers: dict[int, _SavedContainer] = {}
+        self._compared: set[int] = set()  # containers that a comparison has seen
         self._parts = [(name, part, part.training) for name, part in module.named_modules()]
         for _, part, _ in self._parts:
             # The attributes of a script are in C++; those of its Python object never change.
@@ -102,6 +105,7 @@ class ModuleState:
     def changed_attributes(self) -> list[str]:
         """Return the names of other attributes that were set since then, or whose content changed."""
         names: list[str] = []
+        self._compared.clear()
         for prefix, part, _ in self._parts:
             saved = self._containers.get(id(vars(part)))
             before, now = (dict(saved.content), vars(part)) if saved else ({}, {})
@@ -130,6 +134,8 @@ class ModuleState:
         elif type(value) is tuple:
             for inner in value:
                 self._save(inner)
+        elif _is_plain_object(value):
+            self._save(vars(value))
 
     def _is_written(self, before: Any, now: Any) -> bool:
         if not isinstance(before, torch.Tensor) or not isinstance(now, torch.Tensor):
@@ -140,9 +146,12 @@ class ModuleState:
     def _is_changed(self, before: Any, now: Any) -> bool:
         if before is not now or isinstance(now, torch.Tensor):
             return self._is_written(before, now) and not _is_equal(before, now)
+        now = vars(now) if _is_plain_object(now) else now
         saved = self._containers.get(id(now))
-        if saved is None:
+        # An object may refer to itself.
+        if saved is None or id(now) in self._compared:
             return False
+        self._compared.add(id(now))
         earlier, later = saved.items(saved.content), saved.items(now)
         return len(earlier) != len(later) or any(
             a != b if isinstance(a, str) else self._is_changed(a, b) for a, b in zip(earlier, later, strict=True)
@@ -203,6 +212,12 @@ class _SavedContainer:
     def _is_as_before(self) -> bool:
         before, now = self.items(self.content), self.items(self.container)
         return len(before) == len(now) and all(map(_is_identical, before, now))
+
+
+def _is_plain_object(value: object) -> bool:
+    """Return whether a value is an object of the user's or of a library's class, such as a cache of keys and values."""
+    package = type(value).__module__.partition(".")[0]
+    return hasattr(value, "__dict__") and not callable(value) and package not in STATELESS
 
 
 def _is_identical(one: object, other: object) -> bool:

@@ -14,6 +14,7 @@ from passsearch.report.formatting import (
     format_percent,
     format_ratio,
     format_time,
+    import_text,
     lookup,
 )
 from passsearch.report.table import paragraph_lines, table, text_width
@@ -56,6 +57,9 @@ def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "device", f"{device_text(document['device'])}; {document['threads']} threads for every engine"
     yield "date", format_time(document["measured_at"])
     yield "outputs", f"compared with {', '.join(dict.fromkeys(document['references']))}"
+    # The proof of one batch size is the proof of the others.
+    for toolchain, reference in (document.get("imports") or [{}])[0].items():
+        yield f"import by {toolchain}", import_text(reference)
     yield "evidence", f"{plan['processes']} processes of every engine, {plan['rounds']} rounds each"
     shares = [each for timing in document["disturbances"] for process in timing for each in process]
     if shares:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from passsearch.report.formatting import import_text
 from passsearch.report.table import paragraph, table, text_width
 
 LIMITS = {
@@ -52,6 +53,7 @@ def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     applied = f"{document['tried']} passes applied in {document['seconds']:.0f} s, {_cache_note(document)}"
     return [
         ("network", network),
+        *_import_lines(document.get("reference")),
         ("space", _size(document)),
         ("sequences", _sequences(document)),
         ("this call", applied),
@@ -62,6 +64,11 @@ def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("passes that change the IR again when repeated", ", ".join(document["not_idempotent"]) or "none"),
         ("pairs that give the same IR in both orders", _pairs(document["commuting"])),
     ]
+
+
+def _import_lines(reference: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return what proves the import; nothing for a space from before it was recorded."""
+    return [] if reference is None else [("import", import_text(reference))]
 
 
 def closure_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -116,3 +116,8 @@ def format_build(candidate: Mapping[str, Any] | None) -> str:
     level, disabled = lookup(candidate, "build", "opt_level"), lookup(candidate, "build", "disabled") or []
     without = f" without {', '.join(map(str, disabled))}" if disabled else ""
     return f"opt_level={format_count(level)}{without}"
+
+
+def import_text(reference: Mapping[str, Any]) -> str:
+    """Return what proves that a network is imported as its source has it, or that nothing does."""
+    return f"proven by {reference['runtime']}" if reference["runtime"] else f"unproven: {reference['reason']}"

@@ -173,10 +173,16 @@ def special_lines(outputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         counts = outputs.get(key) or {}
         if counts:
             cases = ", ".join(f"{count} on inputs `{case}`" for case, count in counts.items())
-            same = (
-                ", as the import does without passes" if key == "dropped" and outputs.get("dropped_by_import") else ""
-            )
+            same = _same_in_import(outputs) if key == "dropped" else ""
             yield "not finite", f"best {verb} values that are NaN or infinite: {cases}{same}"
+
+
+def _same_in_import(outputs: Mapping[str, Any]) -> str:
+    """Return that the import drops as many values, and by which operators; empty if it does not."""
+    if not outputs.get("dropped_by_import"):
+        return ""
+    operators = ", ".join(outputs.get("dropped_by") or ())
+    return ", as the import does without passes" + (f" ({operators})" if operators else "")
 
 
 def _input_lines(inputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -144,7 +144,7 @@ def write_reproducer(
             return False
     arrays = {
         f"{case}/{name}": array
-        for case in evaluator.builder.cases
+        for case in evaluator.builder.verification.cases
         for name, array in case_inputs(evaluator.network.check, case).items()
     }
     np.savez_compressed(folder / "inputs.npz", **arrays)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ def space_document(
     classes: Sequence[str],
     left_out: Sequence[str],
     remembered: bool,
+    reference: Json,
 ) -> Document:
     """Return what ``explore --json`` prints and ``--out`` writes.
 
@@ -36,6 +37,7 @@ def space_document(
         classes: Architecture classes of the network.
         left_out: Passes that are explored on request only, because the space never closes with them.
         remembered: True if later runs know the space too.
+        reference: What proves that the network is the one of its source.
     """
     commuting, others = closure.commuting()
     part = closure if closure.closed else closure.closed_part()
@@ -46,6 +48,7 @@ def space_document(
         "model": {"name": session.model.name, "source": session.model.source, "sha256": session.model.sha256},
         "target": session.target,
         "toolchain": toolchain_document(session),
+        "reference": reference,
         "classes": list(classes),
         "closed": closure.closed,
         "ended": growth.ended,

@@ -142,7 +142,8 @@ class _Execution:
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
         self._finalists: Sequence[Scored] = ()
         # A busy machine starts processes slowly. The network was imported by the first one.
-        begin_s = folder.log.clock_s - evaluator.builder.source.seconds
+        source_s = evaluator.builder.source.seconds
+        begin_s = folder.log.clock_s - source_s
         start_s = min(max(begin_s, FRESH_PROCESS_S), LONGEST_START_S)
         self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None, start_s)
         requested = run.options.requested_passes

@@ -64,4 +64,4 @@ def test_a_right_network_is_still_right_after_it_was_timed(
         plain = evaluator.build_candidate(Candidate(build=BuildOptions()))
         assert isinstance(plain, Built)
         assert not isinstance(evaluator.sample(plain, plain), Failure)
-        assert plain.agreement.cases == len(evaluator.builder.cases) == 10
+        assert plain.agreement.cases == len(evaluator.builder.verification.cases) == 10

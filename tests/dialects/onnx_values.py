@@ -122,6 +122,10 @@ def norms() -> Iterator[Case]:
     plain = node("BatchNormalization", "x s b m v", "y")
     yield case("batch norm of inputs", [plain], {"x": data, "v": var}, {"y": normalized(mean, var)},
                {key: each for key, each in weights.items() if key != "v"})  # fmt: skip
+    half = {"x": np.array([[[1, -2, 3]], [[0.5, 8, -4]]], "float16")}
+    halves = {key: np.array([value], "float16") for key, value in (("s", 2), ("b", 1), ("m", 0), ("v", 1))}
+    exact = node("BatchNormalization", "x s b m v", "y", epsilon=0.0)
+    yield case("batch norm in float16", [exact], half, {"y": 2 * half["x"] + np.float16(1)}, halves)
     mask = {"y": data, "k": np.ones(data.shape, bool)}
     yield case("mask of dropout", [node("Dropout", "x", "y k")], {"x": data}, mask)
 

@@ -192,7 +192,7 @@ def test_where_a_baseline_disagrees_the_reference_has_no_passes(tmp_path: Path) 
                 builder.reference.touch()
             return next(answers)
 
-        builder._pool.ask = verify  # type: ignore[method-assign]
+        builder.verification._pool.ask = verify  # type: ignore[method-assign]
         assert isinstance(builder.build("imported", Candidate(build=BuildOptions(opt_level=3))), Built)
         assert requests == [f"{name}.partial" for name in ("reference", "imported-O3", "imported-O0", "imported-O3")]
         assert log.recall("reference", "imported") is not None
@@ -279,7 +279,8 @@ def test_a_fresh_compile_of_another_binary_is_timed_only_if_its_outputs_are_righ
             Path(request["folder"]).mkdir()
             return {"state": "state", "digest": digest, "apply_s": 1.0, "seconds": 1.0, "wall_s": 3.0}
 
-        builder._pool = SimpleNamespace(ask=verify, ask_new=compile_fresh, timer=None)  # type: ignore[assignment]
+        pool: Any = SimpleNamespace(ask=verify, ask_new=compile_fresh, timer=None)
+        builder._pool = builder.verification._pool = pool
         builder._applier.compiler.compile_request = lambda _, folder: {"folder": str(folder)}  # type: ignore[method-assign]
         builder._applier.reach = lambda _: "state+"  # type: ignore[method-assign]
         for repetition in ("first", "second"):
@@ -298,7 +299,7 @@ def test_another_binary_than_before_is_judged_again(answer: dict[str, Any], is_r
         built = builder.build("state", Candidate())
         assert isinstance(built, Built)
         builder.discard(built)
-        builder._pool.ask = lambda *_, **__: answer  # type: ignore[method-assign]
+        builder.verification._pool.ask = lambda *_, **__: answer  # type: ignore[method-assign]
         again = builder.restore(built)
         assert isinstance(again, Built) == is_right
         assert isinstance(again, Failure) or again.digest != built.digest
@@ -311,7 +312,7 @@ def test_outputs_are_judged_again_by_another_toolchains_reference(tmp_path: Path
         builder.reference.touch()
         assert isinstance(builder.build("state", Candidate()), Built)
         again = make_builder(tmp_path / "a", WRONG, cache=cache, log=log)
-        again.take_reference(tmp_path / "reference.npz", again._network)
+        again.take_reference(tmp_path / "reference.npz", again.verification._network)
         outcome = again.build("state", Candidate())
         assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
 

@@ -169,3 +169,52 @@ def test_the_way_round_a_refusal_goes_with_the_same_run_folder(
             passsearch.tune(tiny_network, **options)
         result = passsearch.tune(tiny_network, reference="import", **options).document
     assert result["reference"]["kind"] == "import" and "--reference import" in result["reference"]["reason"]
+
+
+def test_a_network_of_several_sizes_is_refused_with_the_first_node_that_differs(
+    relax: Toolchain, tmp_path: Path
+) -> None:
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["length", 8]) for name in "xy")
+    nodes = [onnx.helper.make_node("Neg", ["x"], ["n"]), onnx.helper.make_node("Relu", ["n"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "open", [x], [y])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(tmp_path / "open.onnx"))
+    (tmp_path / "misread").mkdir()
+    options: dict[str, Any] = {"toolchain": relax.name, "sizes": "x=4x8,2x8", "remember": False}
+    with (
+        an_importer_that(take_relu_for_abs, tmp_path / "misread"),
+        passsearch.session(tmp_path / "open.onnx", **options) as evaluator,
+        pytest.raises(UserError, match=r"imported as another network.*the first node that differs is `y`"),
+    ):
+        baseline(evaluator)
+
+
+def test_an_exploration_proves_the_import_once_and_refuses_a_wrong_one(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"toolchain": relax.name, "passes": ["FoldConstant"]}
+    space = passsearch.explore(tiny_network, **options)
+    assert space["reference"]["runtime"].startswith("ONNX Runtime") and "proven by ONNX Runtime" in str(space)
+    with patch.object(source_reference, "ask_source", side_effect=AssertionError("asked again")):
+        assert passsearch.explore(tiny_network, **options)["reference"] == space["reference"]
+    (tmp_path / "misread").mkdir()
+    with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
+        with pytest.raises(UserError, match="imported as another network"):
+            passsearch.explore(tiny_network, remember=False, **options)
+        unproven = passsearch.explore(tiny_network, remember=False, reference="import", **options)
+    assert unproven["reference"]["kind"] == "import"
+
+
+def test_a_benchmark_leaves_out_a_toolchain_that_imports_another_network(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path, onnxruntime_python: Path
+) -> None:
+    quick: dict[str, Any] = {"threads": 1, "rounds": 2, "processes": 1, "engines_python": onnxruntime_python}
+    engines = ["onnxruntime", f"{relax.name}:default"]
+    right = passsearch.bench(tiny_network, engines, **quick)
+    assert right["imports"][0][relax.name]["runtime"].startswith("ONNX Runtime")
+    assert all("failure" not in row for row in right["rows"]) and "proven by ONNX Runtime" in str(right)
+    (tmp_path / "misread").mkdir()
+    with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
+        wrong = passsearch.bench(tiny_network, engines, **quick)
+    failures = {row["engine"]: row.get("failure", "") for row in wrong["rows"]}
+    assert "imported as another network" in failures[f"{relax.name}:default"] and not failures["onnxruntime"]

@@ -95,6 +95,23 @@ def test_a_refused_module_is_as_before(tmp_path, kind):
     assert states[2] == random.getstate()
 
 
+class Interrupted(Stateful):
+    def forward(self, x):
+        super().forward(x)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_module_is_as_before(tmp_path):
+    module, example = Interrupted(), torch.ones(2, 4)
+    module.layer.weight.grad = torch.ones(4, 4)
+    state, (values, *before) = torch.get_rng_state(), snapshot(module)
+    with pytest.raises(KeyboardInterrupt):
+        resolve(module, example_inputs=example, folder=tmp_path)
+    now, *after = snapshot(module)
+    assert same(values, now) and before == after
+    assert torch.equal(module.layer.weight.grad, torch.ones(4, 4)) and torch.equal(state, torch.get_rng_state())
+
+
 def test_gradients_are_as_before(tmp_path):
     module = Differentiating()
     module.layer.bias.grad = torch.full((1,), 7.0)
@@ -144,6 +161,51 @@ class Counting(torch.nn.Module):
         return x * self.steps
 
 
+class Store:
+    """Values of earlier runs, as an object that is no module."""
+
+    def __init__(self):
+        self.past, self.owner = [torch.zeros(4)], self
+
+
+class Storing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.store = Store()
+
+    def forward(self, x):
+        self.store.past[0] = self.store.past[0] + x
+        return x + self.store.past[0]
+
+
+class Normalising(torch.nn.Module):
+    """Normalises by the statistics of the batch, whatever its mode."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(1)
+
+    def train(self, mode=True):
+        return super().train(True)
+
+    def forward(self, x):
+        return self.norm(x[:, None])
+
+
+class Filling(torch.nn.Module):
+    """A cache of keys, with the place of the next one."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(8, 4))
+        self.place = 0
+
+    def forward(self, x):
+        self.keys[self.place] = x
+        self.place += 1
+        return self.keys.sum(0)
+
+
 class Caching(torch.nn.Module):
     """Computes a constant once, as modules with position tables do."""
 
@@ -171,6 +233,9 @@ def exported(module):
         (lambda: torch.nn.Sequential(Memory()), r"`Sequential` writes `0.memory` when"),
         (lambda: scripted(Memory()), r"`Memory` writes `memory` when"),
         (lambda: exported(Memory()), r"`program` writes `memory` when"),
+        (Normalising, r"`Normalising` writes `norm.running_mean` when"),
+        (Filling, r"`Filling` writes `keys` when"),
+        (Storing, r"A second run of `Storing` computes .* because it keeps `store` from one run to the next"),
         (Counting, r"A second run of `Counting` computes something else than the first one, because it keeps `steps`"),
     ],
 )
@@ -182,7 +247,8 @@ def test_a_module_that_keeps_a_state_is_refused_by_its_name(tmp_path, make, mess
             resolve(module, folder=tmp_path, **options)
         assert "\n" not in str(refusal.value)
     state = module.state_dict if options == {} else module.state_dict()
-    assert all(not value.any() for value in state.values())
+    assert all(not value.any() for name, value in state.items() if name not in ("norm.weight", "norm.running_var"))
+    assert not isinstance(module, Storing) or not module.store.past[0].any()
 
 
 def test_a_module_that_computes_a_constant_once_is_imported(tmp_path):

@@ -409,9 +409,9 @@ def test_without_a_confirmation_the_catalogs_sequence_is_named(result: dict[str,
 
 
 def test_a_result_says_what_became_of_values_that_are_not_finite() -> None:
-    outputs = {"dropped": {"nan": 10}, "spread": {"inf": 2}, "dropped_by_import": True}
+    outputs = {"dropped": {"nan": 10}, "spread": {"inf": 2}, "dropped_by_import": True, "dropped_by": ["max"]}
     assert [text for _, text in special_lines(outputs)] == [
-        "best drops values that are NaN or infinite: 10 on inputs `nan`, as the import does without passes",
+        "best drops values that are NaN or infinite: 10 on inputs `nan`, as the import does without passes (max)",
         "best adds values that are NaN or infinite: 2 on inputs `inf`",
     ]
 

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate.closure import Closure
 from passsearch.evaluate.plans import MeasurementPlans
-from passsearch.evaluate.records import Built, CandidateSamples, FreshCompile, TimedSamples, TimingRequest
+from passsearch.evaluate.records import Built, FreshCompile
+from passsearch.evaluate.timed_records import CandidateSamples, TimedSamples, TimingRequest
 from passsearch.measure import WindowPlan
 
 

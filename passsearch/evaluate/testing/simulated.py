@@ -13,16 +13,9 @@ from pathlib import Path
 from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.dialects.contract import Array, Executable
 from passsearch.evaluate.plans import MeasurementPlans
-from passsearch.evaluate.records import (
-    Built,
-    CandidateSamples,
-    Conditions,
-    FreshCompile,
-    Samples,
-    TimedSamples,
-    TimingRequest,
-)
+from passsearch.evaluate.records import Built, FreshCompile
 from passsearch.evaluate.state_graph import Edge, StateGraph
+from passsearch.evaluate.timed_records import CandidateSamples, Conditions, Samples, TimedSamples, TimingRequest
 from passsearch.measure import CpuTimes, RoundPlan, WindowPlan, run_race
 
 LATENCY_S = 0.07

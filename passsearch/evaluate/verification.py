@@ -1,0 +1,229 @@
+"""Outputs of artifacts, compared with the reference by the process that times, and judged for each candidate."""
+
+import hashlib
+import logging
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from passsearch.core import Candidate, Failure, strict_limit
+from passsearch.dialects.case_inputs import checked_cases
+from passsearch.evaluate.facts import read_fact
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.records import Network
+from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.source_reference import SourceReference, has_case
+from passsearch.evaluate.verify import Agreement, Allowance, VerifyFact, judge, wrong_result
+from passsearch.store import Fact
+
+BASELINE_S, CANDIDATE_S = 10.0, 60.0
+"""Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
+
+BASELINE_SHARE = 0.1
+"""Largest share of a run's time limit that a baseline takes for that: a default of 1.3 s once used up 60 s."""
+
+_log = logging.getLogger(__name__)
+
+
+class Verification:
+    """Compares each binary once, and remembers which ones were admitted.
+
+    Attributes:
+        strict_limit: Largest deviation of a candidate without a tolerance.
+        begin_s: Time from which on the time limit of the baseline counts, which the source is no part of.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        network: Network,
+        pool: WorkerPool,
+        file: Path,
+        ask_source: Callable[[], SourceReference],
+    ) -> None:
+        """Compare nothing yet; a reference that another user may have written is deleted.
+
+        Args:
+            session: The session.
+            network: The imported network.
+            pool: Runs what is compared.
+            file: File of the reference.
+            ask_source: Lets the network's own framework write that file, once something is compared.
+        """
+        self._session, self._network, self._pool = session, network, pool
+        self._file, self._ask_source, self._taken_key = file, ask_source, ""
+        self.begin_s = monotonic()
+        if not is_sealed(file):
+            file.unlink(missing_ok=True)
+        self._verified: dict[str, Fact] = {}  # by digest of the binary
+        self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
+        self._allowances: dict[str, Allowance] = {}  # by folder of an artifact
+        # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
+        summary = network.summary
+        limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        # An import that computes in a coarser type than its source must not be judged by that type.
+        self.strict_limit = limit if session.model.limit is None else min(limit, session.model.limit)
+
+    @cached_property
+    def source(self) -> SourceReference:
+        """What computed the reference."""
+        source = self._ask_source()
+        self.begin_s = monotonic()
+        return source
+
+    @property
+    def reference(self) -> Path:
+        """File with the outputs that all others are compared with."""
+        assert self.source is not None  # a source writes the file before anybody looks for it
+        return self._file
+
+    @property
+    def reference_key(self) -> str:
+        """The part of a build's key that names a reference other than the import."""
+        key = self._taken_key or self.source.key
+        return f"|{key}" if key else ""
+
+    @property
+    def cases(self) -> tuple[int | str, ...]:
+        """Inputs on which outputs are compared with the reference."""
+        return checked_cases(self._network.check, self._session.output_cases)
+
+    @property
+    def has_admitted(self) -> bool:
+        """True once the outputs of some artifact were judged right."""
+        return bool(self._admitted)
+
+    def limit(self, candidate: Candidate) -> float:
+        """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
+        return self._session.deviation_limit(candidate, strict=self.strict_limit)
+
+    def allowance(self, candidate: Candidate) -> Allowance:
+        """Return what a candidate's outputs may differ by."""
+        approximates = self._session.catalog.approximates(candidate)
+        return Allowance(self.limit(candidate), approximates and self._session.tolerance is not None, approximates)
+
+    def allow(self, folder: Path, candidate: Candidate) -> None:
+        """Judge the artifact in this folder by a candidate's allowance from now on."""
+        self._allowances[str(folder)] = self.allowance(candidate)
+
+    def allowed(self, folder: Path | str) -> Allowance | None:
+        """Return what the artifact in this folder may differ by; ``None`` if no candidate has it."""
+        return self._allowances.get(str(folder))
+
+    def admit(self, digest: str, limit: float) -> None:
+        """Remember that a binary's outputs are right by this limit."""
+        self._admitted.add((digest, limit))
+
+    def is_admitted(self, digest: str, limit: float) -> bool:
+        """Return whether a binary's outputs were judged right by this limit."""
+        return (digest, limit) in self._admitted
+
+    def remember(self, digest: str, fact: Fact) -> None:
+        """Keep the comparison of a binary: it has the same outputs every time."""
+        self._verified[digest] = fact
+
+    def remembered(self, digest: str) -> Fact | None:
+        """Return the comparison of a binary; ``None`` before the first, which may make the reference."""
+        return self._verified.get(digest) if self.reference.exists() else None
+
+    def forget(self) -> None:
+        """Delete the reference and all that was judged by it."""
+        self.reference.unlink(missing_ok=True)
+        self._verified.clear()
+        self._admitted.clear()
+
+    def take_reference(self, file: Path, network: Network) -> None:
+        """Take another toolchain's reference.
+
+        Args:
+            file: The reference.
+            network: The network with the inputs that the reference was made on.
+        """
+        self._network = network
+        shutil.copyfile(file, self.reference)
+        # What an earlier command recorded was judged by another reference.
+        self._taken_key = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+
+    def compare(
+        self,
+        folder: Path,
+        *,
+        is_baseline: bool,
+        longest_s: float = math.inf,
+        limit_s: float = math.inf,
+        cases: Sequence[int | str] | None = None,
+    ) -> Fact:
+        """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build.
+
+        Args:
+            folder: Folder of the artifact.
+            is_baseline: True for the network as imported.
+            longest_s: Longest inference in seconds that is of interest.
+            limit_s: Longest time of the comparison in seconds.
+            cases: Inputs; those of the session by default.
+        """
+        request = {
+            **self.device_request("verify", folder),
+            "cases": self.cases if cases is None else cases,
+            "outputs": str(self.reference),
+            "reference": str(self.reference) if self.reference.exists() else None,
+            "longest_s": None if math.isinf(longest_s) else longest_s,
+            # The gate is for candidates. A baseline that takes long need not run on all inputs.
+            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.run_s) if is_baseline else CANDIDATE_S,
+        }
+        answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
+        if request["reference"] is None and self.reference.exists():
+            seal(self.reference)
+        # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a
+        # failure of the build and needs no judgement by candidate.
+        if "failure" not in answer and not math.isfinite(answer["deviation"]):
+            reason = answer["mismatch"] or VerifyFact.from_fact(answer).text
+            return {"failure": wrong_result(reason).to_json()}
+        return answer
+
+    def judge(self, fact: Fact, candidate: Candidate) -> Agreement | Failure:
+        """Judge what ``compare`` answered by a candidate's allowance."""
+        return read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate)))
+
+    def expected_outputs(self, folder: Path, candidate: Candidate) -> list[Any] | None:
+        """Return digests of an artifact's outputs on the inputs that a deployment is checked with.
+
+        Returns:
+            The digests; empty where nothing runs, ``None`` if it fails or the source computes something else.
+        """
+        if self._session.cannot_run_reason:
+            return []
+        # A slow source ran on fewer inputs.
+        if self.source.key and has_case(self.reference, DEPLOYMENT_SEED):
+            agreement = self.judge(self.compare(folder, cases=[DEPLOYMENT_SEED], is_baseline=False), candidate)
+            if isinstance(agreement, Failure):
+                _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
+                return None
+        request = {**self.device_request("expect", folder), "seed": DEPLOYMENT_SEED}
+        answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        return None if "failure" in answer else answer["expected"]
+
+    def timing_request(self) -> dict[str, Any]:
+        """Return what a request to time artifacts says about the reference, with which they are compared afterwards."""
+        return {"reference": str(self.reference), "cases": self.cases} if self.reference.exists() else {}
+
+    def judge_after(self, folder: str, after: Mapping[str, Any]) -> Failure | None:
+        """Return why an artifact is wrong after it was timed; ``None`` if it is still right."""
+        if after["changed"] or after["mismatch"]:
+            return wrong_result(after["changed"] or after["mismatch"])
+        allowance = self.allowed(folder) or Allowance(self.strict_limit)
+        judged = judge(VerifyFact.from_fact({**after, "leads": None}), allowance)
+        if not isinstance(judged, Failure):
+            return None
+        return wrong_result(f"after the calls that were timed, {judged.reason}")
+
+    def device_request(self, verb: str, folder: Path) -> dict[str, Any]:
+        """Return a request to run the artifact in a folder."""
+        device = self._session.device
+        return {"verb": verb, "folder": str(folder), "device": device, **self._network.request()}
