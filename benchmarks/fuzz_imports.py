@@ -31,7 +31,7 @@ OVERFLOWS = ("huge", "inf", "-inf")
 """Inputs for which the order of a sum decides whether its result is an infinity or not a number."""
 
 LARGEST = frozenset(
-    {"ArgMax", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMin", "Resize", "ThresholdedRelu", "TopK"}
+    {"ArgMax", "GlobalMaxPool", "GRU", "LSTM", "MaxPool", "ReduceMax", "ReduceMin", "Resize", "ThresholdedRelu", "TopK"}
 )
 """Operators that ONNX Runtime computes in its own way where some numbers are none, whatever the inputs were.
 

@@ -114,6 +114,11 @@ def chosen() -> Iterator[Case]:
     ]
     wanted = {"y0": [0, 0, 1, 1], "y1": [1, 1, 1, 1], "y2": [0, 0, 0, 0], "y3": [1, 1, 0, 0]}
     yield case("places of infinities", nodes, {"x": rows}, {name: np.array(each) for name, each in wanted.items()})
+    sums = {"y": f32([-np.inf, np.inf, np.inf, 2])}
+    for opset, axes in ((13, {"axes": [1]}), (18, {})):
+        kind = node("ReduceLogSumExp", "x" if axes else "x a", "y", keepdims=0, **axes)
+        held = {} if axes else {"a": np.array([1])}
+        yield case(f"sums of infinities, {opset}", [kind], {"x": rows}, sums, held, opset=opset)
     parts = [node("Split", "x s", "a b c", axis=1), node("Concat", "c b", "y", axis=1)]
     data = f32([[1, 2, 3]])
     yield case("parts without elements", parts, {"x": data}, {"a": data[:, :2], "y": data[:, 2:]},

@@ -13,7 +13,7 @@
   refused, because TVM's loops do not write the result.
 * Before operator set 7, ``broadcast`` and ``axis`` say how the second operand is spread; TVM reads neither.
 * ``Celu`` and ``Swish`` are missing.
-* ``Softplus`` and ``Mish`` lose all digits of small results.
+* ``Softplus`` and ``Mish`` lose all digits of small results, and ``ReduceLogSumExp`` an infinity.
 * ``OneHot`` has the type of its values, which may come at run time; TVM makes float64 of all floats.
 """
 
@@ -221,6 +221,29 @@ def _extreme(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, param
     return op.astype(bb.normalize(convert(bb, inputs, attr, params)), "bool")
 
 
+class ReduceLogSumExp(onnx_frontend.ReduceLogSumExp):  # type: ignore[misc]
+    """Converter of ReduceLogSumExp; with an infinity among the numbers, the difference from the largest is none."""
+
+    @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x, axes = inputs[0], attr.get("axes")
+        largest = bb.emit(op.max(x, axes, keepdims=True))
+        shift = bb.emit(op.where(op.isinf(largest), number(0, x), largest))
+        total = op.sum(op.exp(op.subtract(x, shift)), axes, keepdims=True)
+        result = bb.emit(op.add(op.log(total), shift))
+        return result if attr.get("keepdims", 1) else op.squeeze(result, axes)
+
+    @classmethod
+    def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        axes = None if len(inputs) < 2 or inputs[1] is None else onnx_frontend.get_constant(inputs[1], params)
+        if axes is not None and not isinstance(axes, GenericConst):
+            raise NotImplementedError("axes that are known at run time only are not supported; make them a constant")
+        numbers = [] if axes is None else axes.value.numpy().tolist()
+        if not numbers and attr.get("noop_with_empty_axes", 0):
+            return inputs[0]
+        return cls._impl_v13(bb, inputs, {"axes": numbers or None, "keepdims": attr.get("keepdims", 1)}, params)
+
+
 def _eye(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
     """Convert EyeLike to the type that it names, which TVM takes only if the data has it as well."""
     if attr.get("dtype"):
@@ -285,6 +308,7 @@ ELEMENTS: Mapping[str, Any] = {
     "OneHot": OneHot,
     "Pow": Wrapped(Pow, _spread),
     "PRelu": PRelu,
+    "ReduceLogSumExp": ReduceLogSumExp,
     "ReduceMax": Wrapped(Wrapped(onnx_frontend.ReduceMax, _extreme), _filled),
     "ReduceMin": Wrapped(Wrapped(onnx_frontend.ReduceMin, _extreme), _filled),
     "Selu": Selu,
