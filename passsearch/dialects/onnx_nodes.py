@@ -9,6 +9,7 @@ that the network uses and that has another type than ONNX infers. Needs no TVM.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +62,15 @@ ROUNDED = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
 
 NUMBERS = {"value_int": "int64", "value_ints": "int64", "value_float": "float32", "value_floats": "float32"}
 """Types by attribute of the numbers and lists that a Constant may have in place of a tensor."""
+
+PLAIN: Mapping[str, str] = {
+    r"^(Only constant (axes|split)|Dynamic (pads|Split|size))|must be a constant$|with non-constant axis"
+    r"|to be Shape\. However|'Var' object has no attribute": (
+        "a shape, size or axis that is known at run time only is not supported; make it a constant"
+    ),
+    r"has no len\(\)$": "a list of tensors whose length is known at run time only is not supported",
+}
+"""What messages of TVM's converters mean to a user, by pattern."""
 
 LARGEST_CONSTANT = 1 << 10
 """Most elements of a weight that the inference of types gets to read; those of shapes and axes are few."""
@@ -212,6 +222,9 @@ def checked(
 
 def _reason(error: Exception) -> str:
     text = str(error).strip()
+    for pattern, plain in PLAIN.items():
+        if re.search(pattern, text):
+            return plain
     is_fault = isinstance(error, (AttributeError, LookupError, TypeError)) or text.startswith("Check failed")
     if is_fault or not text:
         # A fault of the converter itself, whose message alone would say nothing.

@@ -2,7 +2,8 @@
 
 Exporters write shapes as computations (Shape, Gather, Concat, Reshape), whose results are constants once the sizes of
 the inputs are known. TVM's importers refuse many of them or import them as shapes that are known at run time only.
-Functions of the file itself, of which TVM's importers know none, are written out where they are called.
+Functions of the file itself, of which TVM's importers know none, are written out where they are called, and so are
+operators that ONNX defines by simpler ones and that TVM's importers lack, such as attention.
 onnxscript's optimizer evaluates them by ONNX's own reference implementation. It fuses nothing, so a baseline gains
 nothing from it. Operators of other domains are not evaluated, so no code of a file runs.
 """
@@ -22,12 +23,22 @@ from passsearch.frontends.model_file import ModelFile, cache_file_name, save_fil
 
 if TYPE_CHECKING:
     import onnx
+    import onnx_ir
 
 SHAPE_READERS = frozenset({"Shape", "Size"})
 """Operators whose result is constant as soon as the sizes of their input are."""
 
+ONNX = ("", "ai.onnx")
+"""Names of the domain of ONNX's own operators."""
+
 KEPT = frozenset({"ConstantOfShape", "DequantizeLinear", "QuantizeLinear"})
 """Operators that may stand between constants: fills of any size, and quantised weights, which must stay so."""
+
+WRITTEN_OUT = frozenset(
+    {"Attention", "CausalConvWithState", "CenterCropPad", "NegativeLogLikelihoodLoss", "RotaryEmbedding"}
+    | {"SoftmaxCrossEntropyLoss", "SwiGLU"}
+)
+"""ONNX's own operators that are written out by their definition in ONNX."""
 
 LARGEST_BYTES = 1 << 31
 """Protobuf's limit of one file."""
@@ -53,10 +64,11 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     import onnx
 
     model = onnx.load(str(file.path), load_external_data=False)
-    if not (model.functions or _has_constant_part(model.graph)) or _weight_bytes(model.graph) >= LARGEST_BYTES:
+    is_written_out = bool(model.functions) or _has_defined(model.graph)
+    if not (is_written_out or _has_constant_part(model.graph)) or _weight_bytes(model.graph) >= LARGEST_BYTES:
         return file
     identity = [file.sha256, sorted((name, str(kind)) for name, kind in file.inputs.items()), simplifier_version()]
-    identity += ["written out"] if model.functions else []
+    identity += ["written out"] if is_written_out else []
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
     name = cache_file_name(f"{file.name}-simplified", digest, suffix=".onnx")
     try:
@@ -82,6 +94,14 @@ def _has_constant_part(graph: onnx.GraphProto) -> bool:
         or (node.op_type == "Constant" and node.attribute[0].name != "value")
         or (node.input and node.op_type not in KEPT and constants.issuperset(node.input))
         or any(_has_constant_part(branch) for branch in _branches(node))
+        for node in graph.node
+    )
+
+
+def _has_defined(graph: onnx.GraphProto) -> bool:
+    """Return whether an operator is one of those to write out."""
+    return any(
+        (node.op_type in WRITTEN_OUT and node.domain in ONNX) or any(map(_has_defined, _branches(node)))
         for node in graph.node
     )
 
@@ -115,6 +135,7 @@ def _write_simplified(file: ModelFile, path: Path) -> None:
     _log.info("Evaluating the constant parts of `%s`.", file.source)
     model = onnx_ir.load(file.path)
     onnx_ir.external_data.load_to_model(model)
+    model = _define(model)
     InlinePass()(model)
     for value in model.graph.inputs:
         if kind := file.inputs.get(value.name or ""):
@@ -125,6 +146,19 @@ def _write_simplified(file: ModelFile, path: Path) -> None:
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     RemoveUnusedNodesPass()(model)
     onnx_ir.save(model, path)
+
+
+def _define(model: onnx_ir.Model) -> onnx_ir.Model:
+    """Return a model in which operators are written out by ONNX's definitions."""
+    import onnx_ir
+    from onnx import inliner
+
+    proto = onnx_ir.to_proto(model)
+    if not _has_defined(proto.graph):
+        return model
+    names = [(domain, name) for domain in ONNX for name in sorted(WRITTEN_OUT)]
+    written = inliner.inline_selected_functions(proto, names, exclude=False, inline_schema_functions=True)
+    return onnx_ir.from_proto(written)
 
 
 def _folds_fill(node: Any) -> bool | None:

@@ -121,3 +121,14 @@ def test_functions_of_the_file_are_written_out(tmp_path: Path) -> None:
     assert simplified.sha256 == file.sha256
     before, after = (outputs(each, types_of(simplified.path)) for each in (path, simplified.path))
     assert np.array_equal(before[0], after[0])
+
+
+def test_attention_is_written_out_by_its_definition(tmp_path: Path) -> None:
+    data = onnx_graphs.value("x", [1, 4, 8])
+    nodes = [onnx_graphs.node("Attention", "x x x", "y", q_num_heads=2, kv_num_heads=2, is_causal=1)]
+    path = tmp_path / "attention.onnx"
+    onnx.save(onnx_graphs.network(nodes, [data], ["y"], opset=23), str(path))
+    simplified = simplify_onnx(resolve(path, folder=tmp_path), tmp_path)
+    assert "Attention" not in operators(simplified.path) and "Softmax" in operators(simplified.path)
+    before, after = (outputs(each, types_of(simplified.path)) for each in (path, simplified.path))
+    np.testing.assert_allclose(after[0], before[0], rtol=1e-5, atol=1e-6)

@@ -14,7 +14,7 @@ from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource, SourceNetwork
 from passsearch.dialects.relax import importer, ir_file, legalization
-from passsearch.dialects.relax.code_generation import CPU, write_library
+from passsearch.dialects.relax.code_generation import CPU, replace_narrowing, write_library
 from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutable, artifact_digest
@@ -53,6 +53,7 @@ class RelaxBridge(JsonFiles):
 
     def __init__(self, target: str) -> None:
         legalization.replace_functions()
+        replace_narrowing()
         self.target = parse_target(target, parse=_make_target, errors=COMPILER_ERRORS)
         self.constants = Constants()
         self._cuda_fault = _prepare_cuda(self.target)

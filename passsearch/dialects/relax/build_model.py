@@ -29,6 +29,7 @@ class Relax:
 
     def __init__(self) -> None:
         legalization.replace_functions()
+        code_generation.replace_narrowing()
 
     def parse_target(self, text: str) -> Any:
         """Return the target of a kind with options, a tag or JSON."""

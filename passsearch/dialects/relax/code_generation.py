@@ -2,8 +2,13 @@
 
 TVM's own build generates the code of all kernels as one module, on one core. The code of a kernel is the same either
 way. Imports only TVM, because an exported deployment holds a copy of this file.
+
+LLVM 22 makes wrong vectors of ``data[base + i % 8]`` with places of 32 bits: it checks that the sum does not wrap, and
+not that ``i`` in three bits does not, and reads beyond the remainder. ``Tile`` makes such places. Functions with
+remainders of powers of two keep places of 64 bits, for which LLVM checks both.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -24,6 +29,42 @@ MOST_THREADS = 16
 """Number of threads that generate code at most; each needs memory for LLVM."""
 
 _Made = TypeVar("_Made")
+
+
+@functools.cache
+def replace_narrowing() -> None:
+    """Let TVM's builds keep places of 64 bits, from now on, where LLVM makes wrong vectors of those of 32 bits."""
+    narrow = tirx.transform.NarrowDataType
+
+    def narrow_others(bits: int) -> tvm.transform.Pass:
+        @tvm.transform.module_pass(opt_level=0, name="NarrowDataType")  # type: ignore[untyped-decorator]
+        def narrowed(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+            wide = {name: each for name, each in module.functions_items() if _has_remainders(each)}
+            module = narrow(bits)(module)
+            module.update(narrow(64)(tvm.IRModule(wide)))
+            return module
+
+        return narrowed
+
+    # The list of TVM's passes has no place for others; it takes this one by name.
+    tirx.transform.NarrowDataType = narrow_others
+
+
+def _has_remainders(function: Any) -> bool:
+    """Return True for a function of a CPU that computes the remainder of a power of two."""
+    target = function.attrs.get("target")
+    if target is None or CPU not in target.keys:
+        return False
+    found: list[Any] = []
+
+    def visit(remainder: Any) -> None:
+        divisor = remainder.b
+        if isinstance(divisor, tirx.IntImm) and divisor.value > 1 and divisor.value & (divisor.value - 1) == 0:
+            found.append(remainder)
+
+    for kind in (tirx.FloorMod, tirx.Mod):
+        tvm_ffi.structural_walk(function.body, (kind, visit))
+    return bool(found)
 
 
 def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *, threads: int, **linking: Any) -> None:

@@ -3,8 +3,10 @@
 * A batch norm of 16 bits becomes one of 32, because TVM adds its epsilon in 32 bits. Here it is computed in 32 bits and
   rounded to the type that its call has.
 * TVM has no layer norm of 64 bits.
+* Products, convolutions, sums and what is computed from sums add numbers of 16 bits in 16 bits. On a CPU, they are
+  added in 32 bits here, as by ONNX Runtime and PyTorch; a GPU's kernels choose that themselves.
 * The largest of numbers that are all minus infinity becomes the lowest finite number, from which TVM starts, and the
-  smallest likewise. Here both start from infinity.
+  smallest likewise. Here both start from infinity. Their place is -1 then; here it is 0.
 * ``maximum``, ``minimum``, ``clip`` and ``relu`` lose NaN where it is a comparison's first operand; NaN's sign is 0.
   Here all of them keep NaN, as numpy, PyTorch and ONNX Runtime do. The largest and the smallest number of an axis or a
   window still lose it: a reduction that keeps it is none that TVM can split into vectors, and takes 3.5 times as long.
@@ -18,6 +20,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import tvm
@@ -30,6 +33,15 @@ ATTRIBUTE, LEVEL = "FLegalize", 11
 
 NARROW = ("float16", "bfloat16")
 POOLS = ("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d")
+PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")))
+"""Operators with a type of their own for sums."""
+
+SUMS = (
+    *(f"relax.{name}" for name in ("cumsum", "mean", "prod", "std", "sum", "variance")),
+    *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "log_softmax", "rms_norm", "softmax")),
+    *(f"relax.nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")),
+)
+"""Other operators that add numbers."""
 
 
 class _Builder:
@@ -51,17 +63,64 @@ def _replace(
     compute: Callable[[Any, str], Any] = lambda compute, _: compute,
     loops: Callable[[Any], Any] = lambda function: function,
     dtypes: tuple[str, ...] = ("float16", "float32", "float64"),
+    applies: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register an operator's function that changes what TVM's computes, or its loops, for some types."""
+    """Register an operator's function that changes what TVM's computes, or its loops, for some types and targets."""
     original = tvm.ir.Op.get(name).get_attr(ATTRIBUTE)
 
     def legalize(builder: Any, call: Any) -> Any:
         dtype = str(call.args[0].ty.dtype)
-        if dtype not in dtypes:
+        if dtype not in dtypes or not applies():
             return original(builder, call)
         return original(_Builder(builder, lambda function: compute(function, dtype), loops), call)
 
     tvm.ir.register_op_attr(name, ATTRIBUTE, legalize, level=LEVEL)
+
+
+class _OtherAttributes:
+    """The attributes of a call, some with another value."""
+
+    def __init__(self, attributes: Any, **others: Any) -> None:
+        self._attributes = attributes
+        self.__dict__.update(others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._attributes, name)
+
+
+def _is_cpu() -> bool:
+    target = tvm.target.Target.current()
+    return target is not None and "cpu" in target.keys
+
+
+def _replace_product(name: str) -> None:
+    """Register an operator's function that adds products of 16 bits in 32 bits on a CPU."""
+    original = tvm.ir.Op.get(name).get_attr(ATTRIBUTE)
+
+    def legalize(builder: Any, call: Any) -> Any:
+        dtype = str(call.ty.dtype)
+        if dtype not in NARROW or not _is_cpu():
+            return original(builder, call)
+        attributes = _OtherAttributes(call.attrs, out_dtype="float32")
+        # TVM's function of the product infers its shape by the builder, and only TVM's own will do.
+        shape = SimpleNamespace(get_attr=lambda key: lambda product, _: call.op.get_attr(key)(product, builder))
+        wide = SimpleNamespace(op=shape, args=call.args, ty=call.ty, attrs=attributes)
+        rounded = _Builder(builder, lambda function: _rounded(function, dtype), lambda function: function)
+        result = original(rounded, wide)
+        # TVM returns the call of a convolution whose layouts it has no loops for.
+        return call if result is wide else result
+
+    tvm.ir.register_op_attr(name, ATTRIBUTE, legalize, level=LEVEL)
+
+
+def _rounded(compute: Any, dtype: str) -> Any:
+    """Return a computation whose result has another type."""
+
+    @functools.wraps(compute)
+    def rounded(*operands: Any, **named: Any) -> Any:
+        return topi.cast(compute(*operands, **named), dtype)
+
+    return rounded
 
 
 def _in_float32(compute: Any, dtype: str) -> Any:
@@ -71,7 +130,7 @@ def _in_float32(compute: Any, dtype: str) -> Any:
     def widened(*operands: Any, **named: Any) -> Any:
         wide = [_cast(operand, "float32") for operand in operands]
         results = compute(*wide, **{name: _cast(value, "float32") for name, value in named.items()})
-        return [_cast(result, dtype) for result in results]
+        return _cast(results, dtype) if isinstance(results, te.Tensor) else [_cast(each, dtype) for each in results]
 
     return widened
 
@@ -137,13 +196,30 @@ def _sign_of_nan(compute: Any, _dtype: str) -> Any:
     return guarded
 
 
+def _first_place(compute: Any, _dtype: str) -> Any:
+    """Return a computation of places that gives the first one where no number is beyond the infinity it starts from."""
+
+    @functools.wraps(compute)
+    def placed(*operands: Any, **named: Any) -> Any:
+        places = compute(*operands, **named)
+        return topi.maximum(places, tirx.const(0, places.dtype))
+
+    return placed
+
+
 @functools.cache
 def replace_functions() -> None:
     """Let ``LegalizeOps``, in TVM's own pipelines too, take the functions of this file from now on."""
     _replace("relax.nn.batch_norm", compute=_in_float32, dtypes=NARROW)
     _replace("relax.nn.layer_norm", compute=_wide_layer_norm, dtypes=("float64",))
+    for name in SUMS:
+        _replace(name, compute=_in_float32, dtypes=NARROW, applies=_is_cpu)
+    for name in PRODUCTS:
+        _replace_product(name)
     _replace("relax.sign", compute=_sign_of_nan)
     for name in ("relax.nn.relu", "relax.clip", "relax.maximum", "relax.minimum"):
         _replace(name, loops=_keeping_nan)
     for name in ("relax.max", "relax.min", *POOLS):
         _replace(name, loops=_from_infinity)
+    for name in ("relax.argmax", "relax.argmin"):
+        _replace(name, compute=_first_place, loops=_from_infinity)

@@ -26,6 +26,7 @@ from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.code_generation import are_independent, generate_code, write_library
 from passsearch.dialects.relax.code_size import code_bytes
 from passsearch.dialects.relax.lowering import lower
+from passsearch.dialects.relax.schedules import ScheduleCPU
 
 TARGET = tvm.target.Target("llvm")
 SHAPE = (4, 16)
@@ -131,6 +132,25 @@ def measure_code() -> dict[str, Any]:
     return {"kernels": len(whole), "not larger with assertions": larger, "without names": unnamed}
 
 
+TILED = {(5, 8): (4, 6), (3, 16): (6, 7), (1, 8, 4, 8): (5, 5, 1, 7), (2, 3, 4, 5): (7, 6, 4, 2)}
+"""Repetitions by shape. LLVM's code for AVX2 reads beyond the data of the first three, that for AVX-512 of the last."""
+
+
+def tile(*passes: Any) -> list[tuple[int, ...]]:
+    """Return the shapes whose repetition is wrong in the code for this processor, after passes."""
+    bridge, wrong = RelaxBridge(f"llvm -mcpu={tvm.target.codegen.llvm_get_system_cpu()}"), []
+    for shape, times in TILED.items():
+        data = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        module = network(shape, lambda value, times=times: op.nn.relu(op.tile(value, times)), "float32")
+        with bridge.target, tempfile.TemporaryDirectory() as folder:
+            module = tvm.transform.Sequential([relax.transform.LegalizeOps(), *passes])(module)
+            executable = bridge.open(bridge.build(module, BuildOptions(opt_level=0), Path(folder)), "cpu")
+            (output,) = executable.run({"x": data})
+        if not np.array_equal(output, np.tile(data, times)):
+            wrong.append(shape)
+    return wrong
+
+
 def call_each_other() -> bool:
     """Return whether kernels that call one another are left to TVM's own build."""
     kernel = tvm.tirx.PrimFunc([], tvm.tirx.Evaluate(0))
@@ -155,4 +175,6 @@ if __name__ == "__main__":
     print(json.dumps({"case": "threads", "one": meet(1), "two": meet(2), "none": start_no_thread()}))
     print(json.dumps({"case": "code", **measure_code()}))
     print(json.dumps({"case": "calls", "whole": call_each_other()}))
+    fused = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), relax.transform.FuseTIR()]
+    print(json.dumps({"case": "tiles", "wrong": [*tile(), *tile(*fused, ScheduleCPU())]}))
     print(json.dumps({"case": "refused", "message": refuse()}))

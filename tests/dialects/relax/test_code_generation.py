@@ -5,7 +5,9 @@ from typing import Any
 
 def test_threads_generate_code_side_by_side_and_any_number_of_them_writes_the_same_library(cases: Any) -> None:
     results = {case["case"]: case for case in cases("code_cases.py")}
-    message, threads, code, calls = (results.pop(name) for name in ("refused", "threads", "code", "calls"))
+    message, threads, code, calls, tiles = (
+        results.pop(name) for name in ("refused", "threads", "code", "calls", "tiles")
+    )
     assert set(results) == {"products", "open sizes", "no kernels", "without assertions"}
     assert all(case["same_library"] and case["same_outputs"] for case in results.values())
     # The options of the caller reach all threads.
@@ -13,4 +15,5 @@ def test_threads_generate_code_side_by_side_and_any_number_of_them_writes_the_sa
     assert threads == {"case": "threads", "one": "in turns", "two": "side by side", "none": "OSError"}
     assert code["kernels"] > 1 and code["not larger with assertions"] == [] and code["without names"] == {}
     assert calls["whole"]
+    assert tiles["wrong"] == []
     assert message["message"] == "not implemented"  # LLVM knows no index of a GPU's thread

@@ -78,6 +78,75 @@ def halves() -> Iterator[Case]:
     yield case("large numbers in float16", [norm], {"x": image}, {"y": np.sign(image)}, weights)
 
 
+def sums_of_halves() -> Iterator[Case]:
+    ones = np.ones((1, 4096), "float16")
+    product = node("MatMul", "x w", "y")
+    yield case("product in float16", [product], {"x": ones}, {"y": ones[:, :1] * 4096}, {"w": ones.T})
+    large = np.full((2, 300), 300, "float16")
+    nodes = [node("ReduceMean", "x", "m", axes=[1], keepdims=0), node("Softmax", "z", "s", axis=1)]
+    wanted = {"m": large[:, 0], "s": np.full((1, 4096), 1 / 4096, "float16")}
+    yield case("mean and softmax in float16", nodes, {"x": large, "z": ones}, wanted)
+    image = np.ones((1, 256, 4, 4), "float16")
+    weights = {"k": np.ones((1, 256, 4, 4), "float16")}
+    filtered = {"y": np.full((1, 1, 1, 1), 4096, "float16")}
+    yield case("convolution in float16", [node("Conv", "x k", "y")], {"x": image}, filtered, weights)
+
+
+def small_results() -> Iterator[Case]:
+    x = f32([-30, -12, -1, 0, 3, 60, -np.inf, np.inf, np.nan])
+    wide = np.log1p(np.exp(x.astype("float64")))
+    with np.errstate(invalid="ignore"):
+        wanted = {"a": f32(wide / 1e-9), "b": f32(x * np.tanh(wide) / 1e-9)}
+    nodes = [node("Softplus", "x", "s"), node("Mish", "x", "m"), node("Div", "s d", "a"), node("Div", "m d", "b")]
+    yield case("small results of Softplus and Mish", nodes, {"x": x}, wanted, {"d": f32(1e-9)}, opset=18)
+    norms = [node("LpNormalization", "x", "a", axis=1), node("LpNormalization", "x", "b", axis=0, p=1)]
+    data = f32([[3, -4], [0, 0]])
+    wanted = {"a": f32([[0.6, -0.8], [0, 0]]), "b": f32([[1, -1], [0, 0]])}
+    yield case("norms of length one", norms, {"x": data}, wanted)
+
+
+def chosen() -> Iterator[Case]:
+    rows = f32([[-np.inf, -np.inf], [np.inf, np.inf], [1, np.inf], [-np.inf, 2]])
+    kinds = [("ArgMax", 0), ("ArgMax", 1), ("ArgMin", 0), ("ArgMin", 1)]
+    nodes = [
+        node(kind, "x", f"y{place}", axis=1, keepdims=0, select_last_index=last)
+        for place, (kind, last) in enumerate(kinds)
+    ]
+    wanted = {"y0": [0, 0, 1, 1], "y1": [1, 1, 1, 1], "y2": [0, 0, 0, 0], "y3": [1, 1, 0, 0]}
+    yield case("places of infinities", nodes, {"x": rows}, {name: np.array(each) for name, each in wanted.items()})
+    sums = {"y": f32([-np.inf, np.inf, np.inf, 2])}
+    for opset, axes in ((13, {"axes": [1]}), (18, {})):
+        kind = node("ReduceLogSumExp", "x" if axes else "x a", "y", keepdims=0, **axes)
+        held = {} if axes else {"a": np.array([1])}
+        yield case(f"sums of infinities, {opset}", [kind], {"x": rows}, sums, held, opset=opset)
+    parts = [node("Split", "x s", "a b c", axis=1), node("Concat", "c b", "y", axis=1)]
+    data = f32([[1, 2, 3]])
+    yield case("parts without elements", parts, {"x": data}, {"a": data[:, :2], "y": data[:, 2:]},
+               {"s": np.array([2, 0, 1])})  # fmt: skip
+    wanted = {"y": np.eye(2, 3, 1)}
+    yield case(
+        "diagonal of another type", [node("EyeLike", "x", "y", dtype=11, k=1)], {"x": f32(np.ones((2, 3)))}, wanted
+    )
+
+
+def plain_recurrent() -> Iterator[Case]:
+    data, start = (f32(RNG.normal(size=shape)) for shape in ((3, 2, 4), (2, 2, 5)))
+    held = {
+        "w": f32(RNG.normal(size=(2, 5, 4))),
+        "r": f32(RNG.normal(size=(2, 5, 5))),
+        "b": f32(RNG.normal(size=(2, 10))),
+    }
+    for name, function in (("Tanh", np.tanh), ("Relu", lambda x: np.maximum(x, 0))):
+        state, outputs = start.copy(), np.zeros((3, 2, 2, 5), "float32")
+        for way, order in enumerate(((0, 1, 2), (2, 1, 0))):
+            for step in order:
+                bias = held["b"][way, :5] + held["b"][way, 5:]
+                sums = data[step] @ held["w"][way].T + state[way] @ held["r"][way].T + bias
+                state[way] = outputs[step, way] = function(sums)
+        layer = node("RNN", "x w r b - h", "y z", hidden_size=5, direction="bidirectional", activations=[name, name])
+        yield case(f"RNN by {name}", [layer], {"x": data}, {"y": outputs, "z": state}, {**held, "h": start})
+
+
 def old_sets() -> Iterator[Case]:
     data, column = f32(RNG.normal(size=(2, 3, 4))), f32([1, 10, 100])
     spread = node("Mul", "x c", "y", broadcast=1, axis=1)
@@ -111,6 +180,10 @@ def places() -> Iterator[Case]:
     yield case("boxes that overlap as much as allowed", [suppress], {"boxes": boxes, **scores}, chosen, weights)
 
 
+OWN = (statistics, numbers, halves, sums_of_halves, small_results, chosen, plain_recurrent, old_sets, places)
+"""The groups of this dialect."""
+
+
 def run(path: Path, inputs: Mapping[str, Any]) -> Sequence[Any]:
     module = BRIDGE.load(ModelSource(path=path, format="onnx", inputs={}))
     with tempfile.TemporaryDirectory() as folder:
@@ -119,4 +192,4 @@ def run(path: Path, inputs: Mapping[str, Any]) -> Sequence[Any]:
 
 
 if __name__ == "__main__":
-    run_all(run, [statistics, numbers, halves, old_sets, places, *GROUPS])
+    run_all(run, [*OWN, *GROUPS])

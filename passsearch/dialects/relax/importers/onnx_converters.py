@@ -13,7 +13,8 @@
   the kernel is smaller than the stride.
 * ``ConvTranspose`` with ``output_shape``, which TVM does not read.
 * ``TopK`` of operator set 10 has its number as an input; TVM takes 1.
-* ``Split`` by ``num_outputs``, which TVM does not read.
+* ``Split`` by ``num_outputs``, which TVM does not read, and into parts of size 0, which it does not build. ``Concat``
+  leaves such parts out.
 * ``SequenceInsert`` at a negative place: TVM counts one place further.
 * ``RoiAlign`` with half pixels: TVM moves the boxes before it scales them, ONNX afterwards.
 * ``GridSample`` by cubic interpolation with a repeated border is refused: TVM repeats it at another place.
@@ -292,9 +293,11 @@ class Split(onnx_frontend.Split):  # type: ignore[misc]
     def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         sizes = _numbers(inputs[1], params)
         # TVM refuses cuts that do not ascend, but only when it builds.
-        if sizes is not None and (sizes == 0).any():
-            raise NotImplementedError("a part of size 0 is not supported; leave it out")
-        return super()._impl_v13(bb, inputs, attr, params)
+        if sizes is None or (sizes > 0).all():
+            return super()._impl_v13(bb, inputs, attr, params)
+        data, axis, whole = inputs[0], attr.get("axis", 0), [int(size) for size in inputs[0].ty.shape]
+        kept = iter([data] if (sizes > 0).sum() == 1 else _parts(bb, data, sizes[sizes > 0], axis))
+        return relax.Tuple([next(kept) if size else _empty(data, whole, axis) for size in sizes])
 
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
@@ -304,6 +307,47 @@ class Split(onnx_frontend.Split):  # type: ignore[misc]
         shape, axis = inputs[0].ty.shape, attr.get("axis", 0)
         part = -(-int(shape[axis % len(shape)]) // count)
         return relax.op.split(inputs[0], [part * place for place in range(1, count)], axis)
+
+
+def _parts(bb: Any, data: Any, sizes: Any, axis: int) -> list[Any]:
+    parts = bb.emit(relax.op.split(data, np.cumsum(sizes)[:-1].tolist(), axis))
+    return [bb.emit(relax.TupleGetItem(parts, place)) for place in range(len(sizes))]
+
+
+def _empty(data: Any, shape: Sequence[int], axis: int) -> Any:
+    """Return a tensor of these sizes, but without elements along an axis."""
+    sizes = [0 if place == axis % len(shape) else size for place, size in enumerate(shape)]
+    return relax.const(np.zeros(sizes, str(data.ty.dtype)))
+
+
+class Concat(onnx_frontend.Concat):  # type: ignore[misc]
+    """Converter of Concat that leaves out tensors without elements, such as the rest that a split left."""
+
+    @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        values = list(inputs)
+        kept = [value for value in values if not _is_empty(value, attr.get("axis", 0))]
+        if len(kept) == len(values) or not kept:
+            return super()._impl_v13(bb, inputs, attr, params)
+        return kept[0] if len(kept) == 1 else super()._impl_v13(bb, kept, attr, params)
+
+
+def _is_empty(value: Any, axis: int) -> bool:
+    shape = getattr(getattr(value, "ty", None), "shape", None)
+    if not isinstance(shape, relax.ShapeExpr) or not -len(shape.values) <= axis < len(shape.values):
+        return False
+    size = shape.values[axis]
+    return isinstance(size, tirx.IntImm) and int(size) == 0
+
+
+class MaxUnpool(onnx_frontend.MaxUnpool):  # type: ignore[misc]
+    """Converter of MaxUnpool to the size that follows from the windows."""
+
+    @classmethod
+    def _impl_v9(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if len(inputs) > 2 and inputs[2] is not None:
+            raise NotImplementedError("an output shape is not supported; leave it out")
+        return super()._impl_v9(bb, inputs, attr, params)
 
 
 class SequenceInsert(onnx_frontend.SequenceInsert):  # type: ignore[misc]
@@ -326,11 +370,13 @@ CONVERTERS: Mapping[str, Any] = {
     **ELEMENTS,
     **NORMS,
     **RECURRENT,
+    "Concat": Concat,
     "ConstantOfShape": ConstantOfShape,
     "ConvTranspose": ConvTranspose,
     "Expand": Expand,
     "GridSample": GridSample,
     "MaxPool": MaxPool,
+    "MaxUnpool": MaxUnpool,
     "NonMaxSuppression": NonMaxSuppression,
     "Resize": Resize,
     "RoiAlign": RoiAlign,

@@ -13,6 +13,7 @@
   refused, because TVM's loops do not write the result.
 * Before operator set 7, ``broadcast`` and ``axis`` say how the second operand is spread; TVM reads neither.
 * ``Celu`` and ``Swish`` are missing.
+* ``Softplus`` and ``Mish`` lose all digits of small results, and ``ReduceLogSumExp`` an infinity.
 * ``OneHot`` has the type of its values, which may come at run time; TVM makes float64 of all floats.
 """
 
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from onnx import helper
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
@@ -85,6 +87,33 @@ class Swish(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     def _impl_v24(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         x = inputs[0]
         return op.multiply(x, op.sigmoid(op.multiply(number(attr.get("alpha", 1.0), x), x)))
+
+
+class Softplus(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of Softplus that keeps the digits of small results."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x = inputs[0]
+        small = bb.emit(op.exp(op.negative(op.abs(x))))
+        more = bb.emit(op.add(number(1, x), small))
+        # The logarithm of the rounded sum, times what the rounding changed (Kahan).
+        scaled = op.divide(op.multiply(op.log(more), small), op.subtract(more, number(1, x)))
+        logarithm = op.where(op.equal(more, number(1, x)), small, scaled)
+        return op.add(op.maximum(x, number(0, x)), logarithm)
+
+
+class Mish(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of Mish, x * tanh(log(1 + exp(x))), by one exponential."""
+
+    @classmethod
+    def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x = inputs[0]
+        # Beyond these values the factor is 1, and its parts would overflow.
+        above = 5 if dtype_of(x) == "float16" else 20
+        power = bb.emit(op.exp(op.minimum(x, number(above, x))))
+        part = bb.emit(op.multiply(power, op.add(power, number(2, x))))
+        return op.multiply(x, op.divide(part, op.add(part, number(2, x))))
 
 
 class PRelu(onnx_frontend.PRelu):  # type: ignore[misc]
@@ -186,12 +215,46 @@ class Wrapped:
 
 
 def _extreme(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-    if any(isinstance(size, tirx.IntImm) and int(size) == 0 for size in inputs[0].ty.shape):
-        raise NotImplementedError("a tensor without elements is not supported")
     if dtype_of(inputs[0]) != "bool":
         return convert(bb, inputs, attr, params)
     inputs[0] = bb.emit(op.astype(inputs[0], "int8"))
     return op.astype(bb.normalize(convert(bb, inputs, attr, params)), "bool")
+
+
+class ReduceLogSumExp(onnx_frontend.ReduceLogSumExp):  # type: ignore[misc]
+    """Converter of ReduceLogSumExp; with an infinity among the numbers, the difference from the largest is none."""
+
+    @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x, axes = inputs[0], attr.get("axes")
+        largest = bb.emit(op.max(x, axes, keepdims=True))
+        shift = bb.emit(op.where(op.isinf(largest), number(0, x), largest))
+        total = op.sum(op.exp(op.subtract(x, shift)), axes, keepdims=True)
+        result = bb.emit(op.add(op.log(total), shift))
+        return result if attr.get("keepdims", 1) else op.squeeze(result, axes)
+
+    @classmethod
+    def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        axes = None if len(inputs) < 2 or inputs[1] is None else onnx_frontend.get_constant(inputs[1], params)
+        if axes is not None and not isinstance(axes, GenericConst):
+            raise NotImplementedError("axes that are known at run time only are not supported; make them a constant")
+        numbers = [] if axes is None else axes.value.numpy().tolist()
+        if not numbers and attr.get("noop_with_empty_axes", 0):
+            return inputs[0]
+        return cls._impl_v13(bb, inputs, {"axes": numbers or None, "keepdims": attr.get("keepdims", 1)}, params)
+
+
+def _eye(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert EyeLike to the type that it names, which TVM takes only if the data has it as well."""
+    if attr.get("dtype"):
+        inputs[0] = bb.emit(op.astype(inputs[0], str(helper.tensor_dtype_to_np_dtype(attr["dtype"]))))
+    return convert(bb, inputs, attr, params)
+
+
+def _filled(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    if any(isinstance(size, tirx.IntImm) and int(size) == 0 for size in inputs[0].ty.shape):
+        raise NotImplementedError("a tensor without elements is not supported")
+    return convert(bb, inputs, attr, params)
 
 
 def _shift(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
@@ -236,17 +299,22 @@ ELEMENTS: Mapping[str, Any] = {
     "BitShift": Wrapped(onnx_frontend.BitShift, _shift),
     "Celu": Celu,
     "Elu": Elu,
+    "EyeLike": Wrapped(onnx_frontend.EyeLike, _eye),
     "IsInf": IsInf,
     "Max": Wrapped(onnx_frontend.Max, _by_pairs(op.maximum)),
     "Min": Wrapped(onnx_frontend.Min, _by_pairs(op.minimum)),
+    "Mish": Mish,
     "Mod": Mod,
     "OneHot": OneHot,
     "Pow": Wrapped(Pow, _spread),
     "PRelu": PRelu,
-    "ReduceMax": Wrapped(onnx_frontend.ReduceMax, _extreme),
-    "ReduceMin": Wrapped(onnx_frontend.ReduceMin, _extreme),
+    "ReduceLogSumExp": ReduceLogSumExp,
+    "ReduceMax": Wrapped(Wrapped(onnx_frontend.ReduceMax, _extreme), _filled),
+    "ReduceMin": Wrapped(Wrapped(onnx_frontend.ReduceMin, _extreme), _filled),
     "Selu": Selu,
+    "Softplus": Softplus,
     "Swish": Swish,
+    "Trilu": Wrapped(onnx_frontend.Trilu, _filled),
     "ThresholdedRelu": ThresholdedRelu,
 }
 """The converters by operator."""

@@ -6,6 +6,7 @@
 * ``BatchNormalization`` in training mode weighs its statistics by the momentum the other way round, and divides the
   variance by one less than the number of elements.
 * Other norms in float16 overflow at values of some hundreds; here they are computed in float32.
+* ``LpNormalization`` is missing.
 * ``Dropout`` outside of training keeps everything; its mask is boolean. In training it is refused.
 """
 
@@ -101,6 +102,20 @@ class BatchNormalization(onnx_frontend.BatchNormalization):  # type: ignore[misc
         return relax.Tuple([op.astype(normal, dtype_of(data)), *kept])
 
 
+class LpNormalization(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of LpNormalization; what has the norm 0 stays 0, as in ONNX Runtime."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        x, axes = inputs[0], [attr.get("axis", -1)]
+        if attr.get("p", 2) == 1:
+            norm = op.sum(op.abs(x), axes, keepdims=True)
+        else:
+            norm = op.sqrt(op.sum(op.multiply(x, x), axes, keepdims=True))
+        norm = bb.emit(norm)
+        return op.where(op.equal(norm, number(0, x)), number(0, x), op.divide(x, norm))
+
+
 def _weighed(old: Any, new: Any, weight: float) -> Any:
     return op.add(
         op.multiply(old, number(weight, old)), op.multiply(op.astype(new, dtype_of(old)), number(1 - weight, old))
@@ -148,6 +163,7 @@ NORMS: Mapping[str, Any] = {
     "BatchNormalization": BatchNormalization,
     "Dropout": Dropout,
     "LayerNormalization": LayerNormalization,
+    "LpNormalization": LpNormalization,
     "RMSNormalization": RMSNormalization,
 }
 """The converters by operator."""

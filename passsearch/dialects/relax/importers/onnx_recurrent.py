@@ -1,4 +1,4 @@
-"""Converters of ``LSTM`` and ``GRU``, which TVM's importer of Relax lacks.
+"""Converters of ``LSTM``, ``GRU`` and ``RNN``, which TVM's importer of Relax lacks.
 
 Each becomes one step of operators for each element of the sequence.
 """
@@ -12,10 +12,11 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 
 class _Recurrent(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
-    """The common part of LSTM and GRU, which differ in one step."""
+    """The common part of LSTM, GRU and RNN, which differ in one step."""
 
     kind: str
     activations: tuple[bytes, ...]
+    others: tuple[tuple[bytes, ...], ...] = ()
     states: int
 
     @classmethod
@@ -44,13 +45,14 @@ class _Recurrent(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     @classmethod
     def _refuse_unsupported(cls, attr: Mapping[str, Any], inputs: Sequence[Any]) -> None:
         activations = tuple(attr.get("activations", ()))
-        is_usual = activations in ((), cls.activations, 2 * cls.activations)
-        options = [name for name in ("clip", "input_forget", "layout") if attr.get(name)]
-        if not is_usual or options or any(value is not None for value in inputs):
-            raise NotImplementedError(
-                f"Operator {cls.kind} is not supported with sequence lengths, peepholes, other activations than "
-                "ONNX's defaults, clip, input_forget or layout"
-            )
+        usual = ((), *(times * each for each in (cls.activations, *cls.others) for times in (1, 2)))
+        lengths, *rest = inputs
+        found = [] if lengths is None else ["sequence lengths"]
+        found += [] if all(value is None for value in rest) else ["peepholes"]
+        found += [] if activations in usual else ["other activations than ONNX's defaults"]
+        found += [name for name in ("clip", "input_forget", "layout") if attr.get(name)]
+        if found:
+            raise NotImplementedError(f"{' and '.join(found)} not supported; export the network without")
 
     @classmethod
     def _step(
@@ -107,6 +109,23 @@ class GRU(_Recurrent):
         return [bb.emit(relax.op.add(hidden, change))]
 
 
+class RNN(_Recurrent):
+    """Converter of RNN, by tanh, as ONNX's default, or by the largest of the sum and 0."""
+
+    kind, activations, states = "RNN", (b"Tanh",), 1
+    others = ((b"Relu",),)
+
+    @classmethod
+    def _step(
+        cls, bb: Any, element: Any, state: Sequence[Any], parts: Sequence[Any], attr: Mapping[str, Any]
+    ) -> list[Any]:
+        weight, recurrence, bias = parts
+        both = [None, None] if bias is None else _split(bb, bias, 2)
+        sums = relax.op.add(_linear(bb, element, weight, both[0]), _linear(bb, state[0], recurrence, both[1]))
+        has_relu = b"Relu" in attr.get("activations", ())
+        return [bb.emit(relax.op.nn.relu(bb.emit(sums)) if has_relu else relax.op.tanh(bb.emit(sums)))]
+
+
 _DIRECTIONS = {b"forward": (1,), b"reverse": (-1,), b"bidirectional": (1, -1)}
 """Order in which each direction reads the sequence."""
 
@@ -132,5 +151,5 @@ def _stack(bb: Any, values: Sequence[Any]) -> Any:
     return bb.emit(relax.op.concat([bb.emit(relax.op.expand_dims(value, 0)) for value in values], axis=0))
 
 
-RECURRENT: Mapping[str, Any] = {"GRU": GRU, "LSTM": LSTM}
+RECURRENT: Mapping[str, Any] = {"GRU": GRU, "LSTM": LSTM, "RNN": RNN}
 """The converters by operator."""
