@@ -278,7 +278,24 @@ def moves() -> Iterator[Case]:
     yield case("rest of a division", nodes, {"x": left, "z": right}, {"y": f32(np.fmod(left, right))})
 
 
-GROUPS: Sequence[Callable[[], Iterator[Case]]] = (elementwise, norms, recurrent, windows, moves)
+def casts() -> Iterator[Case]:
+    levels = f32([0.4, 1.9, 300, -7])
+    nodes = [node("Clip", "x low high", "c"), node("Cast", "c", "u", to=2), node("Cast", "u", "y", to=1)]
+    bounds = {"low": f32(0), "high": f32(255)}
+    yield case("casts of a clipped float", nodes, {"x": levels}, {"y": f32([0, 1, 255, 0])}, bounds)
+    wrapped = [node("Cast", "x", "u", to=2), node("Cast", "u", "y", to=1)]
+    yield case("signed as unsigned", wrapped, {"x": np.array([-1, 5], "int8")}, {"y": f32([255, 5])})
+    rounded = [node("Cast", "x", "f", to=1), node("Cast", "f", "y", to=7)]
+    ids = np.array([2**24 + 1, 7], "int32")
+    yield case("integers as floats", rounded, {"x": ids}, {"y": np.array([2**24, 7], "int64")})
+    wide = np.array([1.5, -0.25])
+    yield case("float64 as float16", [node("Cast", "x", "y", to=10)], {"x": wide}, {"y": wide.astype("float16")})
+    data = f32([[4, 1, 3, 2]])
+    wanted = {"y": f32([[1, 2]]), "i": np.array([[1, 3]], "int64")}
+    yield case("the smallest", [node("TopK", "x k", "y i", largest=0)], {"x": data}, wanted, {"k": np.array([2])})
+
+
+GROUPS: Sequence[Callable[[], Iterator[Case]]] = (elementwise, norms, recurrent, windows, moves, casts)
 
 
 def run_all(

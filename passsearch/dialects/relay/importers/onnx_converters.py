@@ -111,7 +111,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "EyeLike": eye_like,
             "Reshape": reshape(table(opset)["Reshape"]),
             "Split": split(table(opset)["Split"]),
-            "TopK": top_k(table(opset)["TopK"]),
+            "TopK": top_k,
             "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
             "OptionalHasElement": optional_has_element,
             "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],

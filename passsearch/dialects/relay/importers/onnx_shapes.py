@@ -5,6 +5,7 @@
 * ``OptionalHasElement`` makes a constant that TVM does not build.
 * ``Reshape`` with ``allowzero`` differs only for a size of 0.
 * ``Split`` in ``num_outputs`` parts of unequal size has a smaller last part.
+* ``TopK`` of the smallest elements cuts a sorted tensor at the largest integer, which some builds of TVM refuse.
 """
 
 from __future__ import annotations
@@ -45,15 +46,20 @@ def optional_has_element(inputs: Any, attr: Any, params: Any) -> Any:
     return relay.const(np.array(inputs[0] is not None), "bool")
 
 
-def top_k(convert: Converter) -> Converter:
-    """Return a converter that refuses a type that TVM does not sort."""
+def top_k(inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert TopK of the largest or the smallest elements."""
+    data, count = inputs[0], inputs[1]
+    number = attr.get("k") if count is None else _number(count)
+    if number is None:
+        raise NotImplementedError("TopK is supported only with a constant number of elements")
+    if dtype_of(data) == "uint64":
+        raise NotImplementedError("TopK of uint64 is not supported")
+    axis, is_ascending = attr.get("axis", -1), not attr.get("largest", 1)
+    return relay.topk(data, number, axis=axis, is_ascend=is_ascending, dtype="int64")
 
-    def largest(inputs: Any, attr: Any, params: Any) -> Any:
-        if dtype_of(inputs[0]) == "uint64":
-            raise NotImplementedError("TopK of uint64 is not supported")
-        return convert(inputs, attr, params)
 
-    return largest
+def _number(value: Any) -> int | None:
+    return int(value.data.numpy().item()) if isinstance(value, relay.Constant) else None
 
 
 def eye_like(inputs: Any, attr: Any, params: Any) -> Any:
