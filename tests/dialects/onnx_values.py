@@ -290,9 +290,14 @@ def casts() -> Iterator[Case]:
     yield case("integers as floats", rounded, {"x": ids}, {"y": np.array([2**24, 7], "int64")})
     wide = np.array([1.5, -0.25])
     yield case("float64 as float16", [node("Cast", "x", "y", to=10)], {"x": wide}, {"y": wide.astype("float16")})
+    bits, distances = np.array([255, 3, 1], "uint8"), np.array([8, 1, 200], "uint8")
+    shifted = node("BitShift", "x z", "y", direction="LEFT")
+    wanted = {"y": np.array([0, 6, 0], "uint8")}
+    yield case("shift by the width of the type", [shifted], {"x": bits, "z": distances}, wanted)
     data = f32([[4, 1, 3, 2]])
     wanted = {"y": f32([[1, 2]]), "i": np.array([[1, 3]], "int64")}
-    yield case("the smallest", [node("TopK", "x k", "y i", largest=0)], {"x": data}, wanted, {"k": np.array([2])})
+    least = node("TopK", "x k", "y i", largest=0)
+    yield case("the smallest elements", [least], {"x": data}, wanted, {"k": np.array([2])})
 
 
 GROUPS: Sequence[Callable[[], Iterator[Case]]] = (elementwise, norms, recurrent, windows, moves, casts)

@@ -3,6 +3,7 @@
 * ``Compress`` by a constant condition is a selection of fixed size, and may be shorter or longer than the axis.
 * ``EyeLike`` with a diagonal below the main one writes outside of the tensor.
 * ``OptionalHasElement`` makes a constant that TVM does not build.
+* ``Range`` between constants is one, of which TVM does not know the size where they are not scalars.
 * ``Reshape`` with ``allowzero`` differs only for a size of 0.
 * ``Split`` in ``num_outputs`` parts of unequal size has a smaller last part.
 * ``TopK`` of the smallest elements cuts a sorted tensor at the largest integer, which some builds of TVM refuse.
@@ -10,6 +11,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -19,6 +21,7 @@ from tvm import relay
 from tvm.relay.frontend.common import infer_shape
 
 from passsearch.dialects.onnx_nodes import Inputs, replaced
+from passsearch.dialects.refusal import BY_MASK
 from passsearch.dialects.relay.importers.local_inference import dtype_of
 
 Converter: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -72,6 +75,16 @@ def eye_like(inputs: Any, attr: Any, params: Any) -> Any:
     return relay.const(np.eye(rows, columns, attr.get("k", 0)).astype(dtype), dtype)
 
 
+def number_range(inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert Range between constants."""
+    bounds = [inputs[number] for number in range(3)]
+    if not all(isinstance(bound, relay.Constant) for bound in bounds):
+        raise NotImplementedError(f"the size of the result depends on values; {BY_MASK}")
+    start, end, step = (bound.data.numpy().item() for bound in bounds)
+    count = max(math.ceil((end - start) / step), 0)
+    return relay.const((start + np.arange(count) * step).astype(dtype_of(bounds[0])))
+
+
 def reshape(convert: Converter) -> Converter:
     """Return a converter that takes ``allowzero`` where it makes no difference."""
 
@@ -94,6 +107,9 @@ def split(convert: Converter) -> Converter:
         count = attr.get("num_outputs", 0)
         axis = attr.get("axis", 0)
         size = infer_shape(inputs[0])[axis]
+        given = inputs[1].data.numpy() if isinstance(inputs[1], relay.Constant) else np.ones(1)
+        if not given.all():
+            raise NotImplementedError("a part of size 0 is not supported")
         if not count or not isinstance(size, int) or size % count == 0:
             return convert(inputs, replaced(attr, axis=axis), params)
         whole = -(-size // count)
