@@ -258,6 +258,9 @@ def moves() -> Iterator[Case]:
     ids = np.array([[0, 3], [-1, 1]], "int64")
     wanted = {"y": f32(2 * np.eye(4)[ids])}
     yield case("one-hot rows", [node("OneHot", "x d v", "y", axis=-1)], {"x": ids}, wanted, hot)
+    floats = node("OneHot", "x d v", "y", axis=0)
+    wanted = {"y": f32(2 * np.eye(4)[:, [0, 3]])}
+    yield case("one-hot rows of floats", [floats], {"x": f32([0, 3])}, wanted, {"d": f32([4]), "v": f32([0, 2])})
     pads = {"p": np.array([1, 2], "int64"), "v": f32(1.5), "a": np.array([-2], "int64")}
     padded = np.pad(image, [(0, 0), (0, 0), (1, 2), (0, 0)], constant_values=1.5)
     yield case("padding of one axis", [node("Pad", "x p v a", "y")], {"x": image}, {"y": padded}, pads, opset=18)

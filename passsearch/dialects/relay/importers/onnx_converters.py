@@ -36,6 +36,7 @@ from passsearch.dialects.relay.importers.onnx_shapes import (
     compress,
     eye_like,
     number_range,
+    one_hot,
     optional_has_element,
     reshape,
     split,
@@ -69,6 +70,8 @@ EXTREMES = {"ReduceMax": ("ReduceMin", -1.0), "ReduceMin": ("ReduceMax", 1.0)}
 """The other one of these reductions, and the sign of the number from which TVM starts each."""
 
 RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+
+LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
 
 INDEX_AXES: Mapping[str, Callable[[Mapping[str, Any], int], Sequence[int]]] = {
     "Gather": lambda attr, _: [attr.get("axis", 0)],
@@ -116,7 +119,8 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "Split": split(table(opset)["Split"]),
             "TopK": top_k,
             "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
-            **{name: _of_labels(each) for name, each in table(opset).items() if name == "NegativeLogLikelihoodLoss"},
+            **{name: _of_labels(each) for name, each in table(opset).items() if name in LOSSES},
+            "OneHot": one_hot(table(opset)["OneHot"]),
             "OptionalHasElement": optional_has_element,
             "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],
             "Resize": _resize(table(opset)["Resize"]),

@@ -45,8 +45,10 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
             local_inference(onnx_frontend),
         ):
             module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
-    except IMPORT_ERRORS:
+    except IMPORT_ERRORS as error:
         _refuse(_integer_operators(model))
+        if "free variables" in str(error):
+            raise NotImplementedError("an input goes into a list of tensors or an optional, which TVM loses") from error
         raise
     if (names := _integer_operators(model)) and _dtypes(module) != _declared_dtypes(model):
         _refuse(names)

@@ -2,6 +2,7 @@
 
 * ``Compress`` by a constant condition is a selection of fixed size, and may be shorter or longer than the axis.
 * ``EyeLike`` with a diagonal below the main one writes outside of the tensor.
+* ``OneHot`` may have a depth or indices that are floats.
 * ``OptionalHasElement`` makes a constant that TVM does not build.
 * ``Range`` between constants is one, of which TVM does not know the size where they are not scalars.
 * ``Reshape`` with ``allowzero`` differs only for a size of 0.
@@ -73,6 +74,21 @@ def eye_like(inputs: Any, attr: Any, params: Any) -> Any:
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise NotImplementedError("open sizes are not supported; give the inputs sizes")
     return relay.const(np.eye(rows, columns, attr.get("k", 0)).astype(dtype), dtype)
+
+
+def one_hot(convert: Converter) -> Converter:
+    """Return a converter that takes a depth and indices that are floats."""
+
+    def encoded(inputs: Any, attr: Any, params: Any) -> Any:
+        indices, depth, values = inputs[0], inputs[1], inputs[2]
+        if not isinstance(depth, relay.Constant):
+            raise NotImplementedError("OneHot is supported only with a constant depth")
+        if "float" in dtype_of(indices):
+            indices = relay.cast(indices, "int64")
+        number = relay.const(int(depth.data.numpy().item()), "int64")
+        return convert(Inputs([indices, number, values]), replaced(attr, axis=attr.get("axis", -1)), params)
+
+    return encoded
 
 
 def number_range(inputs: Any, attr: Any, params: Any) -> Any:
