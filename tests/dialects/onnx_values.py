@@ -262,6 +262,9 @@ def moves() -> Iterator[Case]:
     ids = np.array([[0, 3], [-1, 1]], "int64")
     wanted = {"y": f32(2 * np.eye(4)[ids])}
     yield case("one-hot rows", [node("OneHot", "x d v", "y", axis=-1)], {"x": ids}, wanted, hot)
+    floats = node("OneHot", "x d v", "y", axis=0)
+    wanted = {"y": f32(2 * np.eye(4)[:, [0, 3]])}
+    yield case("one-hot rows of floats", [floats], {"x": f32([0, 3])}, wanted, {"d": f32([4]), "v": f32([0, 2])})
     pads = {"p": np.array([1, 2], "int64"), "v": f32(1.5), "a": np.array([-2], "int64")}
     padded = np.pad(image, [(0, 0), (0, 0), (1, 2), (0, 0)], constant_values=1.5)
     yield case("padding of one axis", [node("Pad", "x p v a", "y")], {"x": image}, {"y": padded}, pads, opset=18)
@@ -282,7 +285,29 @@ def moves() -> Iterator[Case]:
     yield case("rest of a division", nodes, {"x": left, "z": right}, {"y": f32(np.fmod(left, right))})
 
 
-GROUPS: Sequence[Callable[[], Iterator[Case]]] = (elementwise, norms, recurrent, windows, moves)
+def casts() -> Iterator[Case]:
+    levels = f32([0.4, 1.9, 300, -7])
+    nodes = [node("Clip", "x low high", "c"), node("Cast", "c", "u", to=2), node("Cast", "u", "y", to=1)]
+    bounds = {"low": f32(0), "high": f32(255)}
+    yield case("casts of a clipped float", nodes, {"x": levels}, {"y": f32([0, 1, 255, 0])}, bounds)
+    wrapped = [node("Cast", "x", "u", to=2), node("Cast", "u", "y", to=1)]
+    yield case("signed as unsigned", wrapped, {"x": np.array([-1, 5], "int8")}, {"y": f32([255, 5])})
+    rounded = [node("Cast", "x", "f", to=1), node("Cast", "f", "y", to=7)]
+    ids = np.array([2**24 + 1, 7], "int32")
+    yield case("integers as floats", rounded, {"x": ids}, {"y": np.array([2**24, 7], "int64")})
+    wide = np.array([1.5, -0.25])
+    yield case("float64 as float16", [node("Cast", "x", "y", to=10)], {"x": wide}, {"y": wide.astype("float16")})
+    bits, distances = np.array([255, 3, 1], "uint8"), np.array([8, 1, 200], "uint8")
+    shifted = node("BitShift", "x z", "y", direction="LEFT")
+    wanted = {"y": np.array([0, 6, 0], "uint8")}
+    yield case("shift by the width of the type", [shifted], {"x": bits, "z": distances}, wanted)
+    data = f32([[4, 1, 3, 2]])
+    wanted = {"y": f32([[1, 2]]), "i": np.array([[1, 3]], "int64")}
+    least = node("TopK", "x k", "y i", largest=0)
+    yield case("the smallest elements", [least], {"x": data}, wanted, {"k": np.array([2])})
+
+
+GROUPS: Sequence[Callable[[], Iterator[Case]]] = (elementwise, norms, recurrent, windows, moves, casts)
 
 
 def run_all(

@@ -15,6 +15,7 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, ModelSource, SourceNetwork
 from passsearch.dialects.refusal import refusal_message
 from passsearch.dialects.relay import ir_file
+from passsearch.dialects.relay.casts import HalvedTwice, KeptCasts
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.errors import UserError
 
@@ -42,7 +43,7 @@ def load(source: ModelSource) -> tvm.IRModule:
     module = ir_file.read(source) if source.format == "ir" else _import(source)
     module = relay.transform.InferType()(relay.transform.RemoveUnusedFunctions()(module))
     # Layouts first: parallel products share one flattened input only if they already read one node.
-    for rewriting in (_RedundantLayout(), _FastMatmul()):
+    for rewriting in (_RedundantLayout(), _FastMatmul(), HalvedTwice(), KeptCasts()):
         module["main"] = rewrite(rewriting, module["main"])
     return relay.transform.InferType()(module)
 

@@ -46,6 +46,11 @@ def of_another_domain() -> object:
     return model
 
 
+def shift(dtype: str) -> object:
+    by = [constant("d", [1], dtype)]
+    return layer("BitShift", 13, by, shape=(3,), dtype=dtype, dtypes={"y": dtype}, direction="LEFT")[1]
+
+
 LSTM = [weight("w", 1, 16, 3), weight("r", 1, 16, 4)]
 TRAINING = [constant("ratio", 0.5, "float32"), constant("t", True, "bool")]
 ATTENTION = [weight("k", 1, 2, 4, 8), weight("v", 1, 2, 4, 8)]
@@ -71,6 +76,8 @@ MODELS = {
     "attention of ONNX": layer("Attention", 23, ATTENTION, shape=(1, 2, 4, 8))[1],
     "an attribute that nothing reads": layer("LSTM", 14, LSTM, shape=(5, 2, 3), hidden_size=4, input_forget=1)[1],
     "random numbers": layer("RandomNormalLike", 13)[1],
+    "shift of signed integers": shift("int16"),
+    "shift of unsigned integers": shift("uint16"),
     "inverse transform of one side": layer("DFT", 17, shape=(1, 6, 2), inverse=1, onesided=1)[1],
     "branch by data": GRAPHS["branch-of-data"](),
     "counted loop": GRAPHS["loop-counted"](),

@@ -13,6 +13,7 @@ REFUSED = {
     "attention of ONNX": ("Attention `y`", "com.microsoft"),
     "an attribute that nothing reads": ("LSTM `y`", "input_forget"),
     "random numbers": ("RandomNormalLike `y`", "make them an input"),
+    "shift of signed integers": ("BitShift `y`", "only unsigned integers"),
     "inverse transform of one side": ("DFT `y`", "onesided"),
     "branch by data": ("`If`", "tracing"),
     "counted loop": ("`Loop`", "unrolled"),
@@ -22,7 +23,7 @@ REFUSED = {
 
 def test_what_relay_computes_otherwise_is_refused_and_nothing_else(cases: Any) -> None:
     messages = {case["case"]: case["refusal"] for case in cases("refusal_cases.py")}
-    assert len(messages) == 23
+    assert len(messages) == 25
     assert {case for case, message in messages.items() if message} == {*REFUSED}
     for case, words in REFUSED.items():
         assert all(word in messages[case] for word in words) and "\n" not in messages[case], messages[case]

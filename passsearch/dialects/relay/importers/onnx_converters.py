@@ -35,6 +35,8 @@ from passsearch.dialects.relay.importers.onnx_recurrent import recurrent
 from passsearch.dialects.relay.importers.onnx_shapes import (
     compress,
     eye_like,
+    number_range,
+    one_hot,
     optional_has_element,
     reshape,
     split,
@@ -69,6 +71,8 @@ EXTREMES = {"ReduceMax": ("ReduceMin", -1.0), "ReduceMin": ("ReduceMax", 1.0)}
 
 RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 
+LOSSES = ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss")
+
 INDEX_AXES: Mapping[str, Callable[[Mapping[str, Any], int], Sequence[int]]] = {
     "Gather": lambda attr, _: [attr.get("axis", 0)],
     "GatherND": lambda attr, depth: range(attr.get("batch_dims", 0), attr.get("batch_dims", 0) + depth),
@@ -97,6 +101,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             **elements(opset, table(opset)),
             **{name: recurrent(name, opset, converters) for name in ("GRU", "LSTM", "RNN")},
             **dict.fromkeys(RANDOM, _draw),
+            **dict.fromkeys(("Loop", "Scan"), _repeat),
             "AveragePool": average_pool,
             "BatchNormalization": batch_norm(table(opset)["BatchNormalization"], opset),
             "ConvTranspose": conv_transpose(table(opset)["ConvTranspose"]),
@@ -109,10 +114,13 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             WITH_INDICES: max_pool_with_indices,
             "Compress": compress(table(opset)["Compress"]),
             "EyeLike": eye_like,
+            "Range": number_range,
             "Reshape": reshape(table(opset)["Reshape"]),
             "Split": split(table(opset)["Split"]),
-            "TopK": top_k(table(opset)["TopK"]),
+            "TopK": top_k,
             "SpaceToDepth": space_to_depth(table(opset)["SpaceToDepth"]),
+            **{name: _of_labels(each) for name, each in table(opset).items() if name in LOSSES},
+            "OneHot": one_hot(table(opset)["OneHot"]),
             "OptionalHasElement": optional_has_element,
             "Pad": _pad(table(opset)["Pad"]) if opset >= 11 else table(opset)["Pad"],
             "Resize": _resize(table(opset)["Resize"]),
@@ -209,6 +217,8 @@ def _pad(convert: Converter) -> Converter:
 
     def pad(inputs: Any, attr: Any, params: Any) -> Any:
         data, widths, value, axes = inputs[0], inputs[1], inputs[2], inputs[3]
+        if attr.get("mode") == b"wrap":
+            raise NotImplementedError("the attribute mode is not supported with the value wrap")
         if axes is None:
             return convert(inputs, attr, params)
         if not all(isinstance(each, relay.Constant) for each in (widths, axes)):
@@ -250,6 +260,24 @@ def _dft(convert: Converter) -> Converter:
 
 def _draw(inputs: Any, attr: Any, params: Any) -> Any:
     raise NotImplementedError("random numbers are not supported, as no two compilers draw the same; make them an input")
+
+
+def _repeat(inputs: Any, attr: Any, params: Any) -> Any:
+    raise NotImplementedError(
+        "Relay builds fixed graphs, and `Loop` or `Scan` repeats calls; "
+        "export the network with the loop unrolled, as tracing does"
+    )
+
+
+def _of_labels(convert: Converter) -> Converter:
+    """Return a converter of a loss that refuses labels of which TVM does not know the type."""
+
+    def loss(inputs: Any, attr: Any, params: Any) -> Any:
+        if not isinstance(inputs[1], relay.Var):
+            raise NotImplementedError("labels that are constant or computed are not supported; make them an input")
+        return convert(inputs, attr, params)
+
+    return loss
 
 
 def _flattened(convert: Converter) -> Converter:

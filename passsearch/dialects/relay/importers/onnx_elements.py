@@ -3,6 +3,7 @@
 * ``Elu``, ``Selu``, ``Celu``, ``Sign``, ``Max``, ``Min``, ``ThresholdedRelu`` and ``Shrink`` make a number of what is
   not a number. Some of them, and ``HardSigmoid``, refuse other types than float32.
 * ``Softplus``, ``Mish`` and ``LogSoftmax`` overflow for large values.
+* ``BitShift`` by the width of the type or more is what the processor makes of it; signed integers are refused.
 * ``Clip`` with an upper bound below the lower one gives the lower one.
 * ``Mean`` joins its inputs and takes the mean over the first dimension.
 * ``Mod`` of floats without ``fmod`` is not defined by ONNX; it is computed as Python does.
@@ -183,6 +184,18 @@ def _mod(inputs: Any, attr: Any, params: Any) -> Any:
     return relay.where(has_other_sign, rest + right, rest)
 
 
+def _bit_shift(convert: Converter) -> Converter:
+    def shift(inputs: Any, attr: Any, params: Any) -> Any:
+        value, distance, dtype = inputs[0], inputs[1], dtype_of(inputs[0])
+        if not dtype.startswith("uint"):
+            raise NotImplementedError(f"{dtype} is not supported, only unsigned integers")
+        bits = relay.const(int(dtype[len("uint") :]), dtype)
+        shifted = convert([value, relay.minimum(distance, bits - relay.const(1, dtype))], attr, params)
+        return relay.where(relay.less(distance, bits), shifted, relay.zeros_like(shifted))
+
+    return shift
+
+
 def _prelu(opset: int) -> Converter:
     def prelu(inputs: Any, attr: Any, params: Any) -> Any:
         data, slope = inputs[0], inputs[1]
@@ -207,6 +220,7 @@ def elements(opset: int, table: Mapping[str, Converter]) -> dict[str, Converter]
         table: TVM's converters.
     """
     return {
+        "BitShift": _bit_shift(table["BitShift"]),
         "Celu": _celu,
         "Clip": _clip(table["Clip"]),
         "Elu": _elu,

@@ -45,8 +45,10 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
             local_inference(onnx_frontend),
         ):
             module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
-    except IMPORT_ERRORS:
+    except IMPORT_ERRORS as error:
         _refuse(_integer_operators(model))
+        if "free variables" in str(error):
+            raise NotImplementedError("an input goes into a list of tensors or an optional, which TVM loses") from error
         raise
     if (names := _integer_operators(model)) and _dtypes(module) != _declared_dtypes(model):
         _refuse(names)
@@ -75,23 +77,18 @@ def _refuse_dependence_on_data(module: tvm.IRModule) -> None:
     """Raise an error for what a graph of fixed calls and sizes cannot express, which TVM's build says in other words.
 
     Raises:
-        NotImplementedError: The network has a branch or a loop, or an operator whose result has a size that depends on
-            values.
+        NotImplementedError: The network has a branch, or an operator whose result has a size that depends on values.
     """
     found: list[str] = []
-    loops: list[str] = []
 
     def visit(node: relay.Expr) -> None:
         if isinstance(node, relay.If):
             found.append("`If` takes a branch by a value; export the network by tracing, or with a constant condition")
-        elif isinstance(node, relay.Let):
-            loops.append("`Loop` or `Scan` repeats calls; export the network with the loop unrolled, as tracing does")
         elif isinstance(node, relay.Call) and isinstance(node.op, tvm.ir.Op) and _opens(node):
             found.append(f"the size of the result of `{node.op.name}` depends on values; {BY_MASK}")
 
     relay.analysis.post_order_visit(relay.transform.InferType()(module)["main"], visit)
-    # A loop has a branch inside, which ends it.
-    for reason in (loops + found)[:1]:
+    for reason in found[:1]:
         raise NotImplementedError(f"Relay builds fixed graphs, and {reason}")
 
 

@@ -2,13 +2,17 @@
 
 * ``Compress`` by a constant condition is a selection of fixed size, and may be shorter or longer than the axis.
 * ``EyeLike`` with a diagonal below the main one writes outside of the tensor.
+* ``OneHot`` may have a depth or indices that are floats.
 * ``OptionalHasElement`` makes a constant that TVM does not build.
+* ``Range`` between constants is one, of which TVM does not know the size where they are not scalars.
 * ``Reshape`` with ``allowzero`` differs only for a size of 0.
 * ``Split`` in ``num_outputs`` parts of unequal size has a smaller last part.
+* ``TopK`` of the smallest elements cuts a sorted tensor at the largest integer, which some builds of TVM refuse.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -18,6 +22,7 @@ from tvm import relay
 from tvm.relay.frontend.common import infer_shape
 
 from passsearch.dialects.onnx_nodes import Inputs, replaced
+from passsearch.dialects.refusal import BY_MASK
 from passsearch.dialects.relay.importers.local_inference import dtype_of
 
 Converter: TypeAlias = Callable[[Any, Any, Any], Any]
@@ -45,15 +50,20 @@ def optional_has_element(inputs: Any, attr: Any, params: Any) -> Any:
     return relay.const(np.array(inputs[0] is not None), "bool")
 
 
-def top_k(convert: Converter) -> Converter:
-    """Return a converter that refuses a type that TVM does not sort."""
+def top_k(inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert TopK of the largest or the smallest elements."""
+    data, count = inputs[0], inputs[1]
+    number = attr.get("k") if count is None else _number(count)
+    if number is None:
+        raise NotImplementedError("TopK is supported only with a constant number of elements")
+    if dtype_of(data) == "uint64":
+        raise NotImplementedError("TopK of uint64 is not supported")
+    axis, is_ascending = attr.get("axis", -1), not attr.get("largest", 1)
+    return relay.topk(data, number, axis=axis, is_ascend=is_ascending, dtype="int64")
 
-    def largest(inputs: Any, attr: Any, params: Any) -> Any:
-        if dtype_of(inputs[0]) == "uint64":
-            raise NotImplementedError("TopK of uint64 is not supported")
-        return convert(inputs, attr, params)
 
-    return largest
+def _number(value: Any) -> int | None:
+    return int(value.data.numpy().item()) if isinstance(value, relay.Constant) else None
 
 
 def eye_like(inputs: Any, attr: Any, params: Any) -> Any:
@@ -64,6 +74,31 @@ def eye_like(inputs: Any, attr: Any, params: Any) -> Any:
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise NotImplementedError("open sizes are not supported; give the inputs sizes")
     return relay.const(np.eye(rows, columns, attr.get("k", 0)).astype(dtype), dtype)
+
+
+def one_hot(convert: Converter) -> Converter:
+    """Return a converter that takes a depth and indices that are floats."""
+
+    def encoded(inputs: Any, attr: Any, params: Any) -> Any:
+        indices, depth, values = inputs[0], inputs[1], inputs[2]
+        if not isinstance(depth, relay.Constant):
+            raise NotImplementedError("OneHot is supported only with a constant depth")
+        if "float" in dtype_of(indices):
+            indices = relay.cast(indices, "int64")
+        number = relay.const(int(depth.data.numpy().item()), "int64")
+        return convert(Inputs([indices, number, values]), replaced(attr, axis=attr.get("axis", -1)), params)
+
+    return encoded
+
+
+def number_range(inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert Range between constants."""
+    bounds = [inputs[number] for number in range(3)]
+    if not all(isinstance(bound, relay.Constant) for bound in bounds):
+        raise NotImplementedError(f"the size of the result depends on values; {BY_MASK}")
+    start, end, step = (bound.data.numpy().item() for bound in bounds)
+    count = max(math.ceil((end - start) / step), 0)
+    return relay.const((start + np.arange(count) * step).astype(dtype_of(bounds[0])))
 
 
 def reshape(convert: Converter) -> Converter:
@@ -88,6 +123,9 @@ def split(convert: Converter) -> Converter:
         count = attr.get("num_outputs", 0)
         axis = attr.get("axis", 0)
         size = infer_shape(inputs[0])[axis]
+        given = inputs[1].data.numpy() if isinstance(inputs[1], relay.Constant) else np.ones(1)
+        if not given.all():
+            raise NotImplementedError("a part of size 0 is not supported")
         if not count or not isinstance(size, int) or size % count == 0:
             return convert(inputs, replaced(attr, axis=axis), params)
         whole = -(-size // count)
