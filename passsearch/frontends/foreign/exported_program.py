@@ -1,0 +1,96 @@
+"""Code in the archives of ``torch.export``: operators, sizes as Python, pickles, imports by name."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from passsearch.core.archive import check_archive, documents, names, one_root
+from passsearch.frontends.foreign.operators import torch_operators
+
+_TORCH_OPERATOR = re.compile(
+    r"torch\.ops\.(aten|prims|prim|quantized|quantized_decomposed|torchvision|higher_order)"
+    r"\.(?P<name>\w+)(\.(?!__)\w+)?|torch\.sym_[a-z_]+|_operator\.(?P<python>\w+)|math\.(?!_)\w+"
+)
+_PYTHON_OPERATORS = re.compile(
+    "add|sub|mul|floordiv|truediv|mod|neg|pow|pos|abs|getitem|eq|ne|lt|le|gt|ge|and_|or_|not_"
+)
+_PARTS = r"version|archive_format|archive_version|byteorder|\.data/\w+|\.format_version|\.storage_alignment"
+_ENTRIES = (
+    rf"[^/]+/({_PARTS}|models/[^/]+\.json|data/(weights|constants)/[\w.-]+|data/sample_inputs/[^/]+\.pt|extra/.*)"
+)
+_OLD_ENTRIES = (
+    r"version|serialized_exported_program\.json|serialized_(state_dict|constants)\.(json|pt)"
+    r"|serialized_example_inputs\.pt|extra_files/.*"
+)
+"""Entries of the formats that PyTorch 2.8 and 2.2 introduced."""
+
+_TENSOR_FILE = re.compile(r"(weight|tensor)_\d+")
+
+
+def in_exported_program(path: Path) -> Iterator[str]:
+    """Yield what ``torch.export.load`` would run: it looks operators up by name and evaluates sizes as Python."""
+    is_old = "serialized_exported_program.json" in names(path)
+    unfit = [*check_archive(path, _OLD_ENTRIES if is_old else _ENTRIES), *([] if is_old else one_root(path))]
+    yield from unfit
+    for _, content in () if unfit else documents(path):
+        yield from _in_program(content)
+
+
+def _in_program(root: Any) -> Iterator[str]:
+    left = [root]
+    while left:
+        node = left.pop()
+        if isinstance(node, list):
+            left += node
+        if not isinstance(node, dict):
+            continue
+        for key, value in node.items():
+            yield from _in_entry(key, value)
+            left.append(value)
+
+
+def _in_entry(key: str, value: Any) -> Iterator[str]:
+    if key == "target" and isinstance(value, str) and not _is_operator(value):
+        yield f"operator `{value}`"
+    # `sympy.sympify` evaluates its text, as sympy's documentation warns.
+    if key == "expr_str" and not _is_size(str(value)):
+        yield f"Python in a size, `{value}`"
+    if key == "path_name" and not _TENSOR_FILE.fullmatch(str(value)):
+        yield f"pickled Python in `{value}`"
+    if key == "use_pickle" and value is not False:
+        yield "pickled tensors"
+    if "default_factory_module" in (key, *([value] if isinstance(value, str) and len(value) < 100 else [])):
+        yield "an import by name"
+
+
+def _is_operator(target: str) -> bool:
+    match = _TORCH_OPERATOR.fullmatch(target)
+    if match is None:
+        return False
+    if match["python"]:
+        return _PYTHON_OPERATORS.fullmatch(match["python"]) is not None
+    return match["name"] is None or match["name"] in torch_operators()
+
+
+def _is_size(text: str) -> bool:
+    """Return whether a text is an expression of numbers, symbols and functions of sympy, which begin with capitals."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, MemoryError):
+        return False
+    return all(map(_is_plain, ast.walk(tree)))
+
+
+def _is_plain(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and re.fullmatch(r"[A-Z][A-Za-z]*", node.func.id) is not None
+    if isinstance(node, ast.Name):
+        return not node.id.startswith("__")
+    if isinstance(node, ast.Constant):
+        # A text may be evaluated once more.
+        return not isinstance(node.value, str) or re.fullmatch(r"[A-Za-z]\w*", node.value) is not None
+    plain = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.keyword, ast.Tuple)
+    symbols = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
+    return isinstance(node, (*plain, *symbols))
