@@ -46,7 +46,7 @@ def check_archive(path: Path, entries: str, *, spare_bytes: int = SPARE_BYTES) -
             return
         total = sum(entry.file_size for entry in found)
         if total > limit:
-            yield f"an archive of {total / 1e9:,.1f} GB in a file of {path.stat().st_size / 1e6:,.1f} MB"
+            yield f"an archive of {total:,} bytes in a file of {path.stat().st_size:,}"
         seen: set[str] = set()
         for entry in found:
             yield from _check_entry(entry)
@@ -93,30 +93,30 @@ def _check_directory(path: Path) -> None:
             raise zipfile.BadZipFile("a directory at another place than its own")
 
 
-def names(path: Path) -> list[str]:
+def archive_names(path: Path) -> list[str]:
     """Return the names of an archive's entries."""
     with zipfile.ZipFile(path) as archive:
         return archive.namelist()
 
 
-def one_root(path: Path) -> Iterator[str]:
+def check_one_root(path: Path) -> Iterator[str]:
     """Yield that the entries of an archive are in several folders: readers take the first of them."""
-    roots = {name.partition("/")[0] for name in names(path)}
+    roots = {name.partition("/")[0] for name in archive_names(path)}
     if len(roots) > 1:
         yield f"the folders {', '.join(f'`{root}`' for root in sorted(roots)[:3])} in one archive"
 
 
-def documents(path: Path) -> Iterator[tuple[str, Any]]:
+def archive_documents(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield names and contents of the JSON entries of an archive, also of those that another entry hides.
 
     Raises:
         ValueError: An entry is no JSON, or over ``DOCUMENT_BYTES``.
     """
-    for name, content in texts(path, ".json"):
+    for name, content in archive_texts(path, ".json"):
         yield name, json.loads(content)
 
 
-def texts(path: Path, ending: str) -> Iterator[tuple[str, bytes]]:
+def archive_texts(path: Path, ending: str) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of the entries of an archive by the ending of their names.
 
     Raises:

@@ -17,7 +17,7 @@ _TYPES = re.compile(
     r"|GlobalInfo\w*|DummyGlobalInfo|VDevice|relay\.(?!.*(Extern|Packed|Module))[\w.]+"
     r"|relax\.(?!.*(Extern|Packed|Module))[\w.]+|(tirx?|s_tir)\.(?!.*(Extern|Packed|Module))[\w.]+|te\.\w+|arith\.\w+"
 )
-"""Kinds of objects in a module's JSON. Functions of other libraries, compiled modules and targets are not among them."""
+"""Kinds of objects in a module's JSON. Functions of other libraries, compiled modules and targets are none."""
 
 _CALLS = re.compile(
     r"[\w.]*(?:call_\w*(?:extern|packed)\w*|call_(?:unpacked|py_func|llvm|builtin|ffi)\w*|invoke_\w+|pragma_import_\w+"

@@ -1,12 +1,13 @@
 """Code in the archives of ``torch.export``: operators, sizes as Python, pickles, imports by name."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from passsearch.core.archive import check_archive, documents, names, one_root
+from passsearch.core import archive_documents, archive_names, check_archive, check_one_root
 from passsearch.frontends.foreign.operators import torch_operators
 
 _TORCH_OPERATOR = re.compile(
@@ -18,7 +19,8 @@ _PYTHON_OPERATORS = re.compile(
 )
 _PARTS = r"version|archive_format|archive_version|byteorder|\.data/\w+|\.format_version|\.storage_alignment"
 _ENTRIES = (
-    rf"[^/]+/({_PARTS}|models/[^/]+\.json|data/(weights|constants)/[\w.-]+|data/sample_inputs/[^/]+\.pt|extra/.*)"
+    rf"[^/]+/({_PARTS}|models/[^/]+\.json|data/(weights|constants)/(\w+_\d+|[^/]+\.(json|pt))"
+    r"|data/sample_inputs/[^/]+\.pt|extra/.*)"
 )
 _OLD_ENTRIES = (
     r"version|serialized_exported_program\.json|serialized_(state_dict|constants)\.(json|pt)"
@@ -26,15 +28,20 @@ _OLD_ENTRIES = (
 )
 """Entries of the formats that PyTorch 2.8 and 2.2 introduced."""
 
+_CONTAINER = re.compile(
+    r"builtins\.(tuple|list|dict|NoneType)|collections\.(OrderedDict|deque|namedtuple)|torch\.Size|transformers\.[\w.]+"
+)
+"""Types of nested inputs and outputs. PyTorch looks them up in a table; for `defaultdict` it imports a module."""
+
 _TENSOR_FILE = re.compile(r"(weight|tensor)_\d+")
 
 
 def in_exported_program(path: Path) -> Iterator[str]:
     """Yield what ``torch.export.load`` would run: it looks operators up by name and evaluates sizes as Python."""
-    is_old = "serialized_exported_program.json" in names(path)
-    unfit = [*check_archive(path, _OLD_ENTRIES if is_old else _ENTRIES), *([] if is_old else one_root(path))]
+    is_old = "serialized_exported_program.json" in archive_names(path)
+    unfit = [*check_archive(path, _OLD_ENTRIES if is_old else _ENTRIES), *([] if is_old else check_one_root(path))]
     yield from unfit
-    for _, content in () if unfit else documents(path):
+    for _, content in () if unfit else archive_documents(path):
         yield from _in_program(content)
 
 
@@ -44,11 +51,22 @@ def _in_program(root: Any) -> Iterator[str]:
         node = left.pop()
         if isinstance(node, list):
             left += node
+        if isinstance(node, str) and node[:1] in ("[", "{"):
+            left.append(_inner(node))  # types of nested inputs are JSON in a text, their parameters in a text of that
         if not isinstance(node, dict):
             continue
+        if "children_spec" in node and not _CONTAINER.fullmatch(str(node.get("type") or "builtins.tuple")):
+            yield f"an input or output of the type `{node['type']}`"
         for key, value in node.items():
             yield from _in_entry(key, value)
             left.append(value)
+
+
+def _inner(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _in_entry(key: str, value: Any) -> Iterator[str]:

@@ -53,7 +53,7 @@ def _check(content: BinaryIO, size: int) -> Iterator[str]:
                 if item.external or item.is_virtual:
                     yield f"`{place}`, whose values are in another file"
     if total > limit:
-        yield f"arrays of {total / 1e9:,.1f} GB in a file of {size / 1e6:,.1f} MB"
+        yield f"arrays of {total:,} bytes in a file of {size:,}"
 
 
 def _items(group: Any, *, place: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from passsearch.core.archive import check_archive, documents
+from passsearch.core import archive_documents, check_archive
 from passsearch.frontends.foreign import hdf5
 from passsearch.frontends.foreign.operators import keras_activations, keras_names, keras_operators
 
@@ -26,7 +26,7 @@ def in_archive(path: Path) -> Iterator[str]:
     if unfit:
         return
     yield from hdf5.in_archive(path)
-    for name, content in documents(path):
+    for name, content in archive_documents(path):
         # Losses and metrics, often the user's own functions, are not loaded (`compile=False`); those of models within
         # the model are.
         is_model = name == "config.json" and isinstance(content, dict)

@@ -31,10 +31,10 @@ def in_symbol(path: Path) -> Iterator[str]:
 
 
 def in_parameters(path: Path) -> Iterator[str]:
-    """Yield that a parameter file has arrays beyond its size, on another device, or in another form.
+    """Read the sizes of all arrays in a parameter file; nothing in one that holds them is refused.
 
     Raises:
-        ValueError: It is cut, or no file of parameters.
+        ValueError: It is cut, no file of parameters, or has sparse arrays or arrays beyond its end.
     """
     with path.open("rb") as file:
         kind, _, count = _read(file, "<QQQ")
@@ -45,6 +45,7 @@ def in_parameters(path: Path) -> Iterator[str]:
             raise ValueError("more arrays than bytes")
         for _ in range(count):
             _skip_array(file, size)
+    return iter(())
 
 
 def _skip_array(file: BinaryIO, size: int) -> None:
@@ -62,7 +63,7 @@ def _skip_array(file: BinaryIO, size: int) -> None:
     if count == 0 and magic != _MAGIC_3:
         return  # an array that holds nothing ends here
     device, _, dtype = _read(file, "<iii")
-    if device not in (1, 3, 5) and device != 2:
+    if device not in (1, 2, 3, 5):
         raise ValueError("an array on an unknown device")
     if not 0 <= dtype < len(_BYTES) or min(shape, default=1) < 0:
         raise ValueError("an array of an unknown type")

@@ -112,4 +112,4 @@ def _in_file(name: str, size: int, external: list[_Part]) -> Iterator[str]:
         end = max(end, offset + length)
     total = sum(part.length or 0 for part in external)
     if total > 2 * size:
-        yield f"weights of {total / 1e9:,.1f} GB in a file of {size / 1e6:,.1f} MB"
+        yield f"weights of {total:,} bytes in a file of {size:,}"

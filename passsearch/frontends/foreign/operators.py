@@ -1,4 +1,4 @@
-"""The operators that files of networks may use, by framework: those that compute from their inputs, and nothing else."""
+"""The operators that files of networks may use, by framework: those that only compute from their inputs."""
 
 from functools import cache
 from pathlib import Path

@@ -9,28 +9,22 @@ from typing import Any
 
 _CLASSES = re.compile(
     r"__torch__[\w.]* [\w.]+"
-    r"|torch\._utils _rebuild_(tensor|tensor_v2|qtensor|sparse_tensor|sparse_csr_tensor|parameter|meta_tensor_no_storage)"
+    r"|torch\._utils _rebuild_(tensor|tensor_v2|qtensor|sparse_tensor|sparse_csr_tensor|parameter)"
     r"|torch\.jit\._pickle (build_\w+list|build_tensor_from_id|restore_type_tag)"
     r"|torch (\w+Storage|Size|device|\w*int\d+|\w*float\d+|bool|complex\d+|per_tensor_affine|per_channel_affine)"
     r"|torch\.storage (TypedStorage|UntypedStorage)"
     r"|collections OrderedDict|builtins (dict|list|set|complex|int|float|bool|slice)"
 )
 _BYTES = {
-    "Double": 8,
-    "Float": 4,
-    "Half": 2,
-    "BFloat16": 2,
-    "Long": 8,
-    "Int": 4,
-    "Short": 2,
-    "Char": 1,
-    "Byte": 1,
-    "Bool": 1,
-    "ComplexDouble": 16,
-    "ComplexFloat": 8,
-    "QInt8": 1,
-    "QUInt8": 1,
-    "QInt32": 4,
+    name: size
+    for size, names in (
+        (1, "Byte Char Bool QInt8 QUInt8"),
+        (2, "Half BFloat16 Short"),
+        (4, "Float Int QInt32"),
+        (8, "Double Long ComplexFloat"),
+        (16, "ComplexDouble"),
+    )
+    for name in names.split()
 }
 """Bytes of one value of a storage, by the name of its class."""
 

@@ -9,52 +9,19 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from passsearch.core.archive import check_archive, one_root, texts
+from passsearch.core import archive_texts, check_archive, check_one_root
 from passsearch.frontends.foreign.operators import torch_operators
 from passsearch.frontends.foreign.torch_pickle import in_pickle
 
 _NAMESPACES = frozenset({"aten", "prim", "quantized", "torchvision"})
 _FUNCTIONS = frozenset(
-    [
-        "abs",
-        "all",
-        "annotate",
-        "any",
-        "bool",
-        "chr",
-        "complex",
-        "dict",
-        "divmod",
-        "enumerate",
-        "float",
-        "getattr",
-        "hasattr",
-        "hash",
-        "hex",
-        "int",
-        "isinstance",
-        "len",
-        "list",
-        "max",
-        "min",
-        "oct",
-        "ord",
-        "pow",
-        "range",
-        "rangelist",
-        "reversed",
-        "round",
-        "set",
-        "sorted",
-        "str",
-        "sum",
-        "tuple",
-        "unchecked_cast",
-        "uninitialized",
-        "zip",
-        "unchecked_unwrap_optional",
-    ]
+    {"abs", "all", "annotate", "any", "bool", "chr", "complex", "dict", "divmod", "enumerate", "float", "getattr"}
+    | {"hasattr", "hash", "hex", "int", "isinstance", "len", "list", "max", "min", "oct", "ord", "pow", "range"}
+    | {"rangelist", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "unchecked_cast"}
+    | {"unchecked_unwrap_optional", "uninitialized", "zip"}
 )
+"""TorchScript's own functions."""
+
 _FILE_METHODS = frozenset({"save", "load", "from_file"})
 """Operators of PyTorch that open files. A method of such a name cannot be told from the operator of a tensor."""
 
@@ -67,17 +34,17 @@ _ENTRIES = (
 
 def in_script(path: Path) -> Iterator[str]:
     """Yield what the code and the pickles of an archive may run."""
-    unfit = [*check_archive(path, _ENTRIES), *one_root(path)]
+    unfit = [*check_archive(path, _ENTRIES), *check_one_root(path)]
     yield from unfit
     if unfit:
         return
-    trees = [ast.parse(content) for _, content in texts(path, ".py")]
+    trees = [ast.parse(content) for _, content in archive_texts(path, ".py")]
     methods = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     yield from (f"a method `{name}`" for name in sorted(methods & _FILE_METHODS))
     for tree in trees:
         yield from _in_tree(tree, methods)
     sizes = _record_sizes(path)
-    for name, content in texts(path, ".pkl"):
+    for name, content in archive_texts(path, ".pkl"):
         if not name.endswith("/traced_inputs.pkl"):  # which is not loaded, and lacks its tensors
             yield from in_pickle(content, name, sizes=sizes)
 
@@ -99,8 +66,7 @@ def _in_tree(tree: ast.AST, methods: set[str]) -> Iterator[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield from _in_method(node.func, methods)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id not in _FUNCTIONS and node.func.id not in local:
-                yield f"a function `{node.func.id}`"
+            yield from (f"a function `{name}`" for name in {node.func.id} - _FUNCTIONS - local)
 
 
 def _names(node: ast.expr) -> list[str]:

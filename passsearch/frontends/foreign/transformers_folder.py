@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from passsearch.core.archive import check_archive
+from passsearch.core import check_archive
 
 CONFIGURATION = "config.json"
 """Name of the configuration in the folder."""
