@@ -21,9 +21,12 @@ _TYPES = re.compile(
 
 _CALLS = re.compile(
     r"[\w.]*(?:call_\w*(?:extern|packed)\w*|call_(?:unpacked|py_func|llvm|builtin|ffi)\w*|invoke_\w+|pragma_import_\w+"
-    r"|ExternFunc|EnvFunc|Compiler|debug_func)"
+    r"|ExternFunc|EnvFunc|Compiler|Codegen|debug_func)"
 )
 """Names of attributes that make a code generator call by name, include source text or use another compiler."""
+
+
+_KERNEL = re.compile(r"(tirx?|s_tir)\.PrimFunc")
 
 
 def in_module(path: Path) -> Iterator[str]:
@@ -49,15 +52,19 @@ def _in_node(node: Any) -> Iterator[str]:
     if not isinstance(node, dict):
         yield "a part that is no object"
         return
-    kind = node.get("type_key", node.get("type"))
-    if not isinstance(kind, str) or not _TYPES.fullmatch(kind):
-        yield f"an object of the kind `{kind}`"
+    # Two formats have two names for each; a reader ignores those of the other.
+    kinds = [node[key] for key in ("type_key", "type") if key in node]
+    names = [node[key] for key in ("repr_str", "data") if key in node]
+    attributes = node.get("attrs", {})
+    for kind in kinds or [None]:
+        if not isinstance(kind, str) or not _TYPES.fullmatch(kind):
+            yield f"an object of the kind `{kind}`"
+        elif _KERNEL.fullmatch(kind):
+            yield "kernels of its own, which may write outside their arrays"
     if "repr_b64" in node:
         yield "names that are written so that they cannot be read"
-    name = node.get("repr_str", node.get("data"))
-    if kind in ("Op", "ir.Op") and name not in compiler_operators():
-        yield f"calls out of the network by `{name}`"
-    texts = [name, *node.get("attrs", {}).values()] if isinstance(node.get("attrs", {}), dict) else [name]
-    for text in (*texts, *node.get("keys", ())):
+    if {"Op", "ir.Op"} & set(map(str, kinds)):
+        yield from (f"calls out of the network by `{name}`" for name in names if name not in compiler_operators())
+    for text in (*names, *(attributes.values() if isinstance(attributes, dict) else ()), *node.get("keys", ())):
         if isinstance(text, str) and _CALLS.fullmatch(text):
             yield f"calls out of the network by `{text}`"

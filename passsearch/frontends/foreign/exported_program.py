@@ -33,6 +33,10 @@ _CONTAINER = re.compile(
 )
 """Types of nested inputs and outputs. PyTorch looks them up in a table; for `defaultdict` it imports a module."""
 
+_GROWS = (ast.Pow, ast.LShift)
+MOST_POWERS, MOST_EXPONENT = 4, 64
+"""Most powers in a size, and the largest exponent: sympy computes powers of numbers at once."""
+
 _TENSOR_FILE = re.compile(r"(weight|tensor)_\d+")
 
 
@@ -98,7 +102,13 @@ def _is_size(text: str) -> bool:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, MemoryError):
         return False
-    return all(map(_is_plain, ast.walk(tree)))
+    powers = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, _GROWS)]
+    is_small = len(powers) <= MOST_POWERS and all(_is_exponent(node.right) for node in powers)
+    return is_small and all(map(_is_plain, ast.walk(tree)))
+
+
+def _is_exponent(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) <= MOST_EXPONENT
 
 
 def _is_plain(node: ast.AST) -> bool:

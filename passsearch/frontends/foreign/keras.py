@@ -16,7 +16,8 @@ from passsearch.frontends.foreign.operators import keras_activations, keras_name
 _OWN_MODULES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.python.keras")
 _CALLS = frozenset({"TFOpLambda", "SlicingOpLambda"})
 _LAMBDAS = frozenset({"Lambda", "__lambda__"})
-_ENTRIES = r"config\.json|metadata\.json|model\.weights\.h5|model\.weights\.npz|assets/.*"
+# Keras reads `model.weights.npz` with pickles.
+_ENTRIES = r"config\.json|metadata\.json|model\.weights\.h5|assets/.*"
 
 
 def in_archive(path: Path) -> Iterator[str]:

@@ -38,7 +38,8 @@ def in_script(path: Path) -> Iterator[str]:
     yield from unfit
     if unfit:
         return
-    trees = [ast.parse(content) for _, content in archive_texts(path, ".py")]
+    # Decoded, because Python follows a line that names an encoding, and TorchScript does not.
+    trees = [ast.parse(content.decode()) for _, content in archive_texts(path, ".py")]
     methods = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     yield from (f"a method `{name}`" for name in sorted(methods & _FILE_METHODS))
     for tree in trees:

@@ -11,8 +11,12 @@ CONFIGURATION = "config.json"
 """Name of the configuration in the folder."""
 
 _ATTENTION = frozenset({None, "eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"})
-_CODE = ("auto_map", "custom_pipelines", "quantization_config", "trust_remote_code", "custom_generate")
-"""Keys of configurations that make transformers import code of the folder, or libraries that compile kernels."""
+_CODE = (
+    *("auto_map", "custom_pipelines", "quantization_config", "trust_remote_code", "custom_generate"),
+    *("use_pretrained_backbone", "checkpoint_path", "pretrained"),
+)
+"""Keys of configurations that make transformers import code of the folder or libraries that compile kernels, or load
+weights from elsewhere."""
 
 _OTHER_FILES = ("adapter_config.json",)
 """Files that make transformers load another folder."""
@@ -40,15 +44,16 @@ def _in_configuration(root: Any) -> Iterator[str]:
         node = left.pop()
         if isinstance(node, list):
             left += node
-        if not isinstance(node, dict):
-            continue
-        left += node.values()
-        for key in _CODE:
-            if node.get(key):
-                yield f"`{key}` in its configuration"
-        for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
-            if not isinstance(node.get(key), dict) and node.get(key) not in _ATTENTION:
-                yield f"the attention `{node[key]}`"
-        backbone = node.get("backbone")
-        if node.get("use_pretrained_backbone") or (isinstance(backbone, str) and set(backbone) & set(":/\\")):
-            yield f"the backbone `{backbone}`, which is elsewhere"
+        if isinstance(node, dict):
+            yield from _in_part(node)
+            left += node.values()
+
+
+def _in_part(node: dict[str, Any]) -> Iterator[str]:
+    yield from (f"`{key}` in its configuration" for key in _CODE if node.get(key))
+    for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
+        if not isinstance(node.get(key), dict) and node.get(key) not in _ATTENTION:
+            yield f"the attention `{node[key]}`"
+    for key in ("backbone", "architecture"):
+        if isinstance(node.get(key), str) and set(node[key]) & set(":/\\"):
+            yield f"the {key} `{node[key]}`, which is elsewhere"

@@ -19,6 +19,10 @@ NODES = {
     "library": {"type_key": "runtime.Module", "repr_b64": "eA=="},
     "source": {"type_key": "runtime.String", "repr_str": "pragma_import_c"},
     "compiler": {"type_key": "StrMap", "keys": ["Compiler"], "data": [1]},
+    "two-kinds": {"type_key": "IntImm", "type": "ffi.Module", "data": "x"},
+    "two-names": {"type": "ir.Op", "repr_str": "add", "data": "tirx.call_extern"},
+    "kernel": {"type": "tirx.PrimFunc", "data": {}},
+    "codegen": {"type": "ffi.String", "data": "Codegen"},
     "base64": {"type_key": "Op", "repr_b64": "dGlyLmNhbGxfZXh0ZXJu"},
 }
 OPERATORS = ("Custom", "_Native", "_NDArray", "_CustomFunction", "_sg_evil", "_foreach")

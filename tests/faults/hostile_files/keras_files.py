@@ -26,7 +26,7 @@ LAYERS: dict[str, dict[str, Any]] = {
     "package": {"class_name": "Mine>Dense", "config": {}},
     "activation": {"class_name": "Dense", "config": {"activation": "serialize"}},
     "saved-model": {"class_name": "TFSMLayer", "module": "keras.layers", "config": {"filepath": "/tmp/x"}},
-    "pickle": {"class_name": "TorchModuleWrapper", "module": "keras.layers", "config": {}},
+    "module": {"class_name": "TorchModuleWrapper", "module": "keras.layers", "config": {}},
 }
 
 
@@ -35,6 +35,7 @@ def write(folder: Path) -> Iterator[Path]:
     for name, layer in LAYERS.items():
         content = json.dumps({"class_name": "Functional", "config": {"layers": [layer]}})
         yield archive(folder / f"keras-{name}.keras", {"config.json": content})
+    yield archive(folder / "keras-pickle.keras", {"config.json": "{}", "model.weights.npz": "x"})
     yield archive(folder / "keras-other.keras", {"config.json": "{}", "model.pkl": "x"})
     if importlib.util.find_spec("h5py"):
         yield from _hdf5(folder)

@@ -17,7 +17,14 @@ TARGETS = (
     ),
     *("torch.ops.aten.relu.__globals__", "math.__loader__.load_module", "torch.ops.aten._nested_view_from_buffer"),
 )
-SIZES = ("__import__('os').system('true')", "Add('__import__(\"os\")')", "s0.func", "Lambda(s0, eval('x'))")
+SIZES = (
+    "__import__('os').system('true')",
+    "Add('__import__(\"os\")')",
+    "s0.func",
+    "Lambda(s0, eval('x'))",
+    "9**9**9**9",
+    "s0**(1<<40)",
+)
 LINES = (
     *("torch.save(x, '/tmp/x')", "torch.from_file('/etc/passwd')", "ops.mine.run(x)", "x.save('/tmp/x')"),
     *(
@@ -65,6 +72,9 @@ def write(folder: Path) -> Iterator[Path]:
     yield archive(folder / "ending.pt2", {"m/models/model-json": HOSTILE})
     for place, line in enumerate(LINES):
         yield script(folder / f"line{place}.pt", line)
+    hidden = "y = x+ACM- torch.save(x, '/tmp/x')"  # which Python reads as a comment in the encoding of the first line
+    code = "# coding: utf-7\n" + CODE.format(line=hidden, method="forward")
+    yield archive(folder / "coding.pt", {"m/code/__torch__.py": code, "m/data.pkl": pickle.dumps({}, 2)})
     yield script(folder / "method.pt", "self.w.save('/tmp/x')", method="save")
     yield script(folder / "syntax.pt", "import os; (")
     yield script(folder / "call.pt", data=pickle.dumps(_Call(print, ("x",)), 2))
@@ -93,6 +103,8 @@ def _folders(folder: Path) -> Iterator[Path]:
         "kernel": {"attn_implementation": "someone/kernel"},
         "quantized": {"quantization_config": {"quant_method": "someone"}},
         "backbone": {"backbone": "local-dir:/tmp/x", "use_timm_backbone": True},
+        "architecture": {"model_type": "timm_wrapper", "architecture": "local-dir:/tmp/x"},
+        "checkpoint": {"model_type": "timm_wrapper", "model_args": {"checkpoint_path": "/tmp/x"}},
         "download": {"backbone": "resnet18", "use_pretrained_backbone": True},
     }
     for name, configuration in configurations.items():

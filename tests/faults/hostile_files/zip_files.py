@@ -50,7 +50,7 @@ def write(folder: Path) -> Iterator[Path]:
 
 def _bomb(path: Path, name: str) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
-        file.writestr(name, b"[" * (200 << 20))
+        file.writestr(name, b"[" * (100 << 20))
     return path
 
 
