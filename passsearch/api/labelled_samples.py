@@ -7,12 +7,14 @@ from zipfile import BadZipFile
 import numpy as np
 
 from passsearch.core import TensorType
+from passsearch.dialects.case_inputs import check_sizes
 from passsearch.errors import UserError
 
 
 def check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
     """Raise an error unless a file has labels, and samples for all inputs."""
     try:
+        check_sizes(file)
         with file.open("rb") as opened:
             content = np.load(opened)
             arrays = ((name, content[name]) for name in getattr(content, "files", ()))

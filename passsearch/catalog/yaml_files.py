@@ -1,12 +1,15 @@
 """Read files in YAML; the only module that parses it."""
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import yaml
 
 from passsearch.core import Json
 from passsearch.errors import UserError
+
+MOST_VALUES = 200_000
+"""Most values in a file. Aliases, which YAML only refers to, make a text of a few lines as large as they like."""
 
 # libyaml parses the catalog several times as fast as pure Python, but not every PyYAML build has it.
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -42,6 +45,10 @@ def parse_yaml(text: str, origin: str) -> Json:
     """
     try:
         return cast(Json, yaml.load(text, Loader=_UniqueKeys))  # noqa: S506, both its bases are the safe one
+    except RecursionError:
+        raise UserError(f"`{origin}` is not valid YAML: it is nested too deeply.") from None
+    except (ValueError, OverflowError) as error:  # a number or date that Python does not have
+        raise UserError(f"`{origin}` is not valid YAML: {error}.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -56,6 +63,11 @@ class _UniqueKeys(_Loader):  # type: ignore[misc]  # mypy knows no class that is
         super().__init__(text)
         self._compared: set[yaml.MappingNode] = set()
 
+    def construct_document(self, node: yaml.Node) -> Any:
+        """Return the content of a document, unless its aliases make it much larger than its text."""
+        _count(node, {})
+        return super().construct_document(node)
+
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Merge the mappings that `<<` names, after a check of the mapping's own keys."""
         # Once for each mapping: after the merge, a key that replaces a merged one stands there twice and rightly so.
@@ -63,6 +75,24 @@ class _UniqueKeys(_Loader):  # type: ignore[misc]  # mypy knows no class that is
             self._compared.add(node)
             _check_keys(node)
         super().flatten_mapping(node)
+
+
+def _count(node: yaml.Node, counts: dict[int, int]) -> int:
+    """Return the number of values in a node, those of an alias each time that it is used."""
+    if id(node) in counts:
+        if not counts[id(node)]:
+            raise yaml.constructor.ConstructorError(problem="an anchor holds itself", problem_mark=node.start_mark)
+        return counts[id(node)]
+    counts[id(node)] = 0
+    inner = node.value if isinstance(node, yaml.SequenceNode) else ()
+    if isinstance(node, yaml.MappingNode):
+        inner = [each for pair in node.value for each in pair]
+    count = 1 + sum(_count(each, counts) for each in inner)
+    if count > MOST_VALUES:
+        problem = f"its anchors make more than {MOST_VALUES:,} values of it"
+        raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
+    counts[id(node)] = count
+    return count
 
 
 def _check_keys(node: yaml.MappingNode) -> None:

@@ -1,6 +1,13 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
+from passsearch.core.archive import (
+    archive_documents,
+    archive_names,
+    archive_texts,
+    check_archive,
+    check_one_root,
+)
 from passsearch.core.arguments import IMPORT, NUMBERS, REFERENCES, RULES, SOURCE, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
@@ -134,8 +141,13 @@ __all__ = [
     "Step",
     "TensorType",
     "allowed_deviation",
+    "archive_documents",
+    "archive_names",
+    "archive_texts",
     "bind_inputs",
+    "check_archive",
     "check_arguments",
+    "check_one_root",
     "child_environment",
     "expand_home",
     "folder_bytes",

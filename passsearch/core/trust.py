@@ -9,13 +9,16 @@ from passsearch.errors import UserError
 _notices = logging.getLogger(NOTICE_LOG)
 
 
-def require_trust(file: object, code: Sequence[str], *, trust: bool, otherwise: str = "") -> None:
+def require_trust(
+    file: object, code: Sequence[str], *, trust: bool, danger: str = "would run code", otherwise: str = ""
+) -> None:
     """Refuse a file that runs code, unless the user trusts it; if so, tell first what will run.
 
     Args:
         file: The file, by the name that the user knows.
         code: Everything that the file would run, each in words; empty for a file that runs nothing.
         trust: True if the user trusts the file.
+        danger: What such parts of a file could do.
         otherwise: A way on for users who do not trust the file.
 
     Raises:
@@ -23,6 +26,6 @@ def require_trust(file: object, code: Sequence[str], *, trust: bool, otherwise: 
     """
     if code and not trust:
         way_on = f"{otherwise}, or --trust (trust=True)" if otherwise else "give --trust (trust=True)"
-        raise UserError(f"`{file}` would run code: {'; '.join(code)}. To go on: {way_on}.")
+        raise UserError(f"`{file}` {danger}: {'; '.join(code)}. To go on: {way_on}.")
     for part in code:
         _notices.warning("trusting `%s`, which runs: %s", file, part)

@@ -3,13 +3,14 @@
 A *case* is a seed of random inputs, the name of an edge input, or a sample of the user, ``sample0`` and so on.
 """
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from passsearch.core import SAMPLES, CheckInputs, InputRange, TensorType, suggest_name
+from passsearch.core import SAMPLES, CheckInputs, InputRange, TensorType, check_archive, suggest_name
 from passsearch.dialects.contract import Array
 from passsearch.dialects.input_values import EDGES, FLOAT_EDGES, make_inputs
 from passsearch.errors import UserError
@@ -19,6 +20,9 @@ SAMPLE = "sample"
 
 MOST_VALUES = 16
 """Most different values in the samples of an integer input that random inputs are drawn from."""
+
+SPARE_BYTES = 1 << 30
+"""What a file of samples may hold beyond eight times its size: masks of ones pack well."""
 
 _EXAMPLE = "numpy.savez(FILE, {name}=array)"
 
@@ -88,16 +92,35 @@ def read_samples(file: Path) -> dict[str, Array]:
         UserError: There is no such file, or it is none of ``numpy.savez``.
     """
     try:
+        check_sizes(file)
         # Without pickles: they run code.
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise UserError(f"There is no file of samples `{file}`.") from None
-    except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError, MemoryError) as error:
         reason = " ".join(str(error).split())[:100]
         raise UserError(
             f"`{file}` is no file of samples ({reason}); write one array for each input: {_EXAMPLE.format(name='NAME')}"
         ) from error
+
+
+def check_sizes(file: Path) -> None:
+    """Refuse a file whose arrays are larger than it can mean.
+
+    Raises:
+        ValueError, BadZipFile, OSError: It is no archive of arrays, or holds less than its arrays declare.
+    """
+    for problem in check_archive(file, r".+\.npy", spare_bytes=SPARE_BYTES):
+        raise ValueError(problem)
+    with ZipFile(file) as archive:
+        for entry in archive.infolist():
+            with archive.open(entry) as content:
+                is_long = np.lib.format.read_magic(content) != (1, 0)
+                read = np.lib.format.read_array_header_2_0 if is_long else np.lib.format.read_array_header_1_0
+                shape, _, dtype = read(content)
+                if math.prod(shape) * dtype.itemsize > entry.file_size:
+                    raise ValueError(f"`{entry.filename}` declares {list(shape)} and is {entry.file_size:,} bytes long")
 
 
 def _count(name: str, kind: TensorType, arrays: Mapping[str, Array], file: Path) -> int | None:

@@ -1,6 +1,6 @@
 """Front ends: they turn a network of any framework into a model file that a worker can load."""
 
-from passsearch.frontends.foreign_code import find_code
+from passsearch.frontends.foreign import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file, temporary_subfolder
 from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
 from passsearch.frontends.onnx_simplification import simplifier_version, simplify_onnx

@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Calls, TensorType, expand_home, require_trust
+from passsearch.core import Calls, TensorType, expand_home
 from passsearch.errors import UserError
-from passsearch.frontends.foreign_code import SAVED_MODEL, find_code
+from passsearch.frontends.foreign import SAVED_MODEL, require_harmless
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
 from passsearch.frontends.request import ModelRequest
 
@@ -162,7 +162,7 @@ def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> 
     """
     _check_example_inputs(front_end, request)
     if isinstance(model, Path):  # an object is code of the user's own process
-        require_trust(request.source, find_code(model), trust=request.trust, otherwise="export it as ONNX")
+        require_harmless(request.source, model, trust=request.trust)
     name, _, function = front_end.partition(":")
     _log.info("Reading `%s` with the front end `%s`.", request.source, name)
     try:

@@ -24,9 +24,10 @@ def write_symbol(folder, *variables, name="net"):
 
 
 def write_params(path, *names, values=b"\x00" * 64):
-    """Write the end of a parameter file: the names, each after its length, follow the arrays."""
+    """Write a parameter file with one array: the names, each after its length, follow it."""
     entries = b"".join(struct.pack("<Q", len(name)) + name.encode() for name in names)
-    path.write_bytes(values + struct.pack("<Q", len(names)) + entries)
+    array = struct.pack("<IiIq3i", 0xF993FAC9, 0, 1, len(values), 1, 0, 5) + values
+    path.write_bytes(struct.pack("<3Q", 0x112, 0, 1) + array + struct.pack("<Q", len(names)) + entries)
 
 
 @pytest.fixture

@@ -13,14 +13,21 @@ def saved_model(tmp_path):
     folder = tmp_path / "classifier.v2"
     (folder / "variables").mkdir(parents=True)
     (folder / "assets").mkdir()
-    (folder / "saved_model.pb").write_bytes(b"graph")
+    (folder / "saved_model.pb").write_bytes(b"\x08\x01")
     (folder / "variables" / "variables.index").write_bytes(b"weights")
     return folder
 
 
-@pytest.mark.parametrize(("name", "kind"), [("net.v2.pb", "tensorflow"), ("net.v2.tflite", "tflite")])
-def test_a_file_goes_to_the_importer_with_the_options_of_the_user(tmp_path, name, kind):
-    (tmp_path / name).write_bytes(b"content")
+TFLITE = b"\x10\0\0\0TFL3\x08\0\x04\0\0\0\0\0\x08\0\0\0"
+"""A file with an empty table for the model."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "content"),
+    [("net.v2.pb", "tensorflow", b"\x12\0"), ("net.v2.tflite", "tflite", TFLITE)],
+)
+def test_a_file_goes_to_the_importer_with_the_options_of_the_user(tmp_path, name, kind, content):
+    (tmp_path / name).write_bytes(content)
     file = resolve(tmp_path / name, inputs=INPUTS, batch=2, folder=tmp_path / "kept")
     assert (file.path, file.format, file.name) == (tmp_path / name, kind, "net.v2")
     assert file.to_request() == {

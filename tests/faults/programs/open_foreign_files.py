@@ -14,8 +14,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from foreign_networks import foreign_networks
 from foreign_runs import MODULE, foreign_run
+from hostile_files import hostile_networks
 
 from passsearch import cli
 
@@ -27,6 +27,11 @@ FORBIDDEN = (
 
 RUN_CODE = 2
 """Exit status for a mistake in the command or its files."""
+
+EACH = 10
+"""Of so many networks one is opened by every command: all commands open networks by the same function."""
+
+FRAMEWORKS = ("tensorflow", "keras", "torch", "mxnet", "transformers", "tvm")
 
 
 class Watch:
@@ -65,10 +70,12 @@ def _writes(path: object, mode: str | None, flags: int) -> bool:
 
 
 def commands(corpus: Path, folder: Path, dialect: str) -> Iterator[list[str]]:
-    """Yield every command on every file."""
+    """Yield one command on every network, every command on some of them and on every other file."""
     (corpus / "networks").mkdir(parents=True)
-    for network in map(str, foreign_networks(corpus / "networks")):
+    for place, network in enumerate(map(str, hostile_networks(corpus / "networks"))):
         yield ["analyze", network]
+        if place % EACH:
+            continue
         yield ["tune", network, "--out", str(folder / "out" / Path(network).name)]
         yield ["explore", network]
         yield ["compare", network, "--pipeline", "FuseOps"]
@@ -105,12 +112,16 @@ def main() -> None:
     corpus = folder / "corpus"
     words = list(commands(corpus, folder, dialect))
     watch = Watch(folder, corpus)
-    statuses = []
+    others, long = [], []
     for command in words:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            statuses.append(cli.main(command))
-    others = [command for command, status in zip(words, statuses, strict=True) if status != RUN_CODE]
+        printed = io.StringIO()
+        with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
+            status = cli.main(command)
+        others += [command] if status != RUN_CODE else []
+        long += [printed.getvalue()] if len(printed.getvalue().splitlines()) > 1 else []
+    imported = sorted(set(FRAMEWORKS) & sys.modules.keys())
     result = {"tried": len(words), "refused": len(words) - len(others), "others": others, "found": watch.found}
+    result |= {"imported": imported, "long": long}
     sys.stdout.write(json.dumps({**result, "canary": (folder / "canary").exists()}) + "\n")
 
 
