@@ -21,12 +21,12 @@ def parse(parse_target: Any, text: str) -> Any:
     """Return TVM's target of a text; raise an error if it has none or LLVM does not know the processor."""
     try:
         target = parse_target(text)
+        host = _llvm_target(target)
+        name = str(host.attrs.get("mcpu", "")) if host is not None else ""
+        known = _ask("target.llvm_get_cpu_archlist", host) if host is not None else ()
     except ERRORS as error:
         raise DeploymentError(f"TVM has no target `{text}` ({last_line(error)}); {OTHER}.") from None
-    host = _llvm_target(target)
-    name = str(host.attrs.get("mcpu", "")) if host is not None else ""
-    known = _ask_llvm("llvm_get_cpu_archlist", host)
-    if name and known and name not in known:
+    if name and known and name not in map(str, known):
         raise DeploymentError(f"LLVM has no processor `{name}` (target `{text}`); {OTHER}.")
     return target
 
@@ -34,8 +34,11 @@ def parse(parse_target: Any, text: str) -> Any:
 def needs(target: Any) -> list[str]:
     """Return the architecture and the features that the code of a target needs of a processor."""
     host = _llvm_target(target)
-    triple = str(host.attrs.get("mtriple", "")) if host is not None else ""
-    return [triple.partition("-")[0] or platform.machine(), *processor.needs(_ask_llvm("llvm_get_cpu_features", host))]
+    if host is None:
+        return [platform.machine()]
+    triple = str(host.attrs.get("mtriple", "")) or str(_ask("tvm.codegen.llvm.GetDefaultTargetTriple") or "")
+    features = processor.needs(map(str, _ask("target.llvm_get_cpu_features", host) or ()))
+    return [triple.partition("-")[0] or platform.machine(), *features]
 
 
 def require_machine(target: Any, needed: list[str], *, device: str) -> None:
@@ -61,10 +64,9 @@ def _llvm_target(target: Any) -> Any:
     return next((each for each in (target, host) if each is not None and each.kind.name == "llvm"), None)
 
 
-def _ask_llvm(question: str, target: Any) -> list[str]:
-    """Return the names that LLVM answers; none for a TVM that cannot ask it."""
+def _ask(question: str, *arguments: Any) -> Any:
+    """Return what a function of TVM answers; ``None`` for a TVM that lacks it, as 0.8 to 0.15 do."""
     import tvm
 
-    # 0.8 to 0.15 lack some of the functions.
-    function = tvm.get_global_func(f"target.{question}", allow_missing=True) if target is not None else None
-    return [str(name) for name in function(target)] if function is not None else []
+    function = tvm.get_global_func(question, allow_missing=True)
+    return function(*arguments) if function is not None else None

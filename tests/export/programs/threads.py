@@ -32,7 +32,7 @@ def call(thread):
     for number in range(calls):
         try:
             outputs = forms[number % 3]()
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:  # noqa: PERF203
             faults.append(repr(error))
         else:
             if not all(map(np.array_equal, outputs, wanted[thread])):
