@@ -7,7 +7,6 @@ Standard library and numpy only, Python 3.8 on: an exported folder holds a copy 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import processor
+from checked_files import PIPELINE, Built, DeploymentError, sha256
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES, INDEX = "examples", "index.txt"
@@ -28,22 +29,26 @@ MAIN = "main"
 CPP_LOADER = "run_model.cc"
 
 
-def own_device() -> str:
-    """Return the device that the pipeline beside this file builds for."""
-    target = str(json.loads((HERE / "pipeline.json").read_text())["target"])
-    return "cuda" if "cuda" in target or "nvidia/" in target else "cpu"
+def check_machine(built: Any, tvm_version: str) -> None:
+    """Raise an error if this TVM, this processor or this folder is another one than those of a build."""
+    if tvm_version != built.tvm_version:
+        raise DeploymentError(
+            f"{built.folder} was built by TVM {built.tvm_version}, and {sys.executable} has {tvm_version}; use the "
+            "interpreter that built it, or run build_model.py with this one."
+        )
+    if sha256(HERE / PIPELINE) != built.pipeline:
+        raise DeploymentError(f"{built.folder} was built by another deployment than {HERE}; run build_model.py there.")
+    lacking = processor.missing(built.processor[0], built.processor[1:])
+    if lacking:
+        raise DeploymentError(
+            f"{built.folder} was built for a processor with {', '.join(lacking)}, which this one lacks; tune and "
+            "export for this processor, or run build_model.py with --target."
+        )
 
 
 def example_folder(folder: Path, entry: str) -> Path:
     """Return the folder of the examples of an entry function."""
     return folder / EXAMPLES if entry == MAIN else folder / EXAMPLES / entry
-
-
-def entries(folder: Path) -> list[str]:
-    """Return the names of the entry functions that have examples."""
-    if (folder / EXAMPLES / INDEX).exists():
-        return [MAIN]
-    return sorted(index.parent.name for index in (folder / EXAMPLES).glob(f"*/{INDEX}"))
 
 
 def write_examples(folder: Path, inputs: dict[str, Any], outputs: list[Any], tolerance: float) -> None:
@@ -56,19 +61,24 @@ def write_examples(folder: Path, inputs: dict[str, Any], outputs: list[Any], tol
     (folder / INDEX).write_text("\n".join([f"{tolerance!r} {len(outputs)}", *inputs, ""]))
 
 
-def read_examples(folder: Path) -> tuple[dict[str, Any], list[Any], float]:
-    """Return the example inputs by name, the expected outputs, and the tolerance."""
-    head, *names = (folder / INDEX).read_text().splitlines()
+def read_examples(built: Any, entry: str) -> tuple[dict[str, Any], list[Any], float]:
+    """Return the example inputs by name, the expected outputs, and the tolerance, from files that are as written."""
+    folder = example_folder(Path(), entry)
+
+    def read(name: str) -> Any:
+        return np.load(built.path(str(folder / name)))
+
+    head, *names = built.path(str(folder / INDEX)).read_text().splitlines()
     tolerance, outputs = head.split()
-    inputs = {name: np.load(folder / f"input-{number}.npy") for number, name in enumerate(names)}
-    return inputs, [np.load(folder / f"output-{number}.npy") for number in range(int(outputs))], float(tolerance)
+    inputs = {name: read(f"input-{number}.npy") for number, name in enumerate(names)}
+    return inputs, [read(f"output-{number}.npy") for number in range(int(outputs))], float(tolerance)
 
 
 def main(load: Any, compile_options: Any) -> None:
     """Run a built network on its examples, or compile the C++ loader.
 
     Args:
-        load: Function that returns the network of a folder as a function of arrays by name, which returns a list.
+        load: Function that returns a function of the network of a folder, by ``function``.
         compile_options: Function that returns the compiler's options for this interpreter's TVM.
     """
     parser = argparse.ArgumentParser(description="Run the built network on its example inputs and compare the outputs.")
@@ -83,23 +93,24 @@ def main(load: Any, compile_options: Any) -> None:
 
 def run_examples(folder: Path, load: Any) -> None:
     """Run a network on its examples; exit with 1 if the outputs differ by more than the tolerance."""
-    names = entries(folder)
+    built = Built(folder)
+    names = [name for name in built.inputs if built.has(str(example_folder(Path(), name) / INDEX))]
     if not names:
-        sys.exit(f"{folder} has no examples; run build_model.py first, on a machine that runs the network")
-    failed = [name for name in names if not agrees(folder, load, name)]
+        sys.exit(f"{folder} has no examples: it was built where nothing runs it. Load it by run_model.load.")
+    failed = [name for name in names if not agrees(built, load, name)]
     sys.exit(int(bool(failed)))
 
 
-def agrees(folder: Path, load: Any, entry: str) -> bool:
+def agrees(built: Any, load: Any, entry: str) -> bool:
     """Run one entry function on its examples, print how far the outputs deviate, and return whether that is allowed."""
-    inputs, expected, tolerance = read_examples(example_folder(folder, entry))
-    network = load(folder) if entry == MAIN else load(folder, function=entry)
+    inputs, expected, tolerance = read_examples(built, entry)
+    network = load(built.folder, function=entry)
     outputs = network(inputs)  # the first run is slower
     start = time.perf_counter()
     outputs = network(inputs)
     milliseconds = 1e3 * (time.perf_counter() - start)
     if len(outputs) != len(expected):
-        sys.exit(f"The network has {len(outputs)} outputs, {len(expected)} are expected")
+        sys.exit(f"The network has {len(outputs)} outputs, {len(expected)} are expected; run build_model.py again")
     # numpy's maximum, because Python's loses a NaN that is not the first value.
     worst = float(np.max([deviation(*pair) for pair in zip(outputs, expected)]))
     print(
@@ -128,11 +139,13 @@ def deviation(output: Any, expected: Any) -> float:
 
 def compile_loader(program: Path, options: list[str]) -> None:
     """Compile the C++ loader with the headers and the runtime of this interpreter's TVM."""
-    command = [cpp_compiler(), "-std=c++17", "-O2", f"-I{HERE}", str(HERE / CPP_LOADER), "-o", str(program), *options]
+    options = ["-std=c++17", "-O2", "-pthread", f"-I{HERE}", *options]
+    command = [cpp_compiler(), str(HERE / CPP_LOADER), "-o", str(program), *options]
     done = subprocess.run(command, check=False)
     if done.returncode:
         sys.exit(f"The compiler failed: {' '.join(command)}")
     print(f"compiled {program}; run it with: {program.resolve()} {HERE / 'built'}")
+    print(f"A program of your own that includes network.h is compiled with: {' '.join(options)}")
 
 
 def cpp_compiler() -> str:

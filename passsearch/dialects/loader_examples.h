@@ -15,9 +15,7 @@
 
 #include <dlpack/dlpack.h>
 
-#ifndef BOOL_TYPE
-#error "Define BOOL_TYPE, the DLDataType of a boolean in this TVM"
-#endif
+#include "checked_files.h"
 
 // One array of a .npy file; little-endian and in C order, as numpy writes it on this machine.
 struct Array {
@@ -33,23 +31,14 @@ struct Examples {
   std::vector<Array> outputs;
 };
 
-inline std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("Cannot read " + path + "; run build_model.py first");
-  std::ostringstream content;
-  content << file.rdbuf();
-  return content.str();
-}
-
 inline std::string TextAfter(const std::string& header, const std::string& key, char first, char last) {
   size_t begin = header.find(first, header.find("'" + key + "'") + key.size() + 2);
   return header.substr(begin + 1, header.find(last, begin + 1) - begin - 1);
 }
 
 // Format: numpy/lib/format.py, version 1.0.
-inline Array ReadArray(const std::string& path) {
-  std::string content = ReadFile(path);
-  if (content.size() < 10 || content.compare(1, 5, "NUMPY") != 0) throw std::runtime_error(path + " is no .npy file");
+inline Array ReadArray(const std::string& content) {
+  if (content.size() < 10 || content.compare(1, 5, "NUMPY") != 0) throw std::runtime_error("An example is no .npy file");
   size_t length = static_cast<unsigned char>(content[8]) + 256 * static_cast<unsigned char>(content[9]);
   std::string header = content.substr(10, length);
   Array array;
@@ -62,35 +51,59 @@ inline Array ReadArray(const std::string& path) {
   return array;
 }
 
-inline Examples ReadExamples(const std::string& folder) {
+// Reads the examples below a folder of the built network.
+inline Examples ReadExamples(const Built& built, const std::string& folder) {
   Examples examples;
-  std::istringstream index(ReadFile(folder + "/index.txt"));
+  std::istringstream index(built.Read(folder + "/index.txt"));
   size_t outputs = 0;
   index >> examples.tolerance >> outputs;
   std::string name;
   std::getline(index, name);
   while (std::getline(index, name)) {
-    examples.inputs.push_back(ReadArray(folder + "/input-" + std::to_string(examples.names.size()) + ".npy"));
+    std::string number = std::to_string(examples.names.size());
+    examples.inputs.push_back(ReadArray(built.Read(folder + "/input-" + number + ".npy")));
     examples.names.push_back(name);
   }
   for (size_t i = 0; i < outputs; ++i) {
-    examples.outputs.push_back(ReadArray(folder + "/output-" + std::to_string(i) + ".npy"));
+    examples.outputs.push_back(ReadArray(built.Read(folder + "/output-" + std::to_string(i) + ".npy")));
   }
   return examples;
 }
 
-inline DLDataType TypeOf(const Array& array) {
-  static const struct {
-    const char* name;
-    DLDataType type;
-  } kTypes[] = {{"<f4", {kDLFloat, 32, 1}}, {"<f8", {kDLFloat, 64, 1}}, {"<f2", {kDLFloat, 16, 1}},
-                {"<i8", {kDLInt, 64, 1}},   {"<i4", {kDLInt, 32, 1}},   {"<i2", {kDLInt, 16, 1}},
-                {"|i1", {kDLInt, 8, 1}},    {"|u1", {kDLUInt, 8, 1}},   {"<u8", {kDLUInt, 64, 1}},
-                {"<u4", {kDLUInt, 32, 1}},  {"<u2", {kDLUInt, 16, 1}},  {"|b1", BOOL_TYPE}};
-  for (const auto& each : kTypes) {
-    if (array.type == each.name) return each.type;
+struct ElementType {
+  const char* numpy;  // in a .npy file
+  const char* name;
+  DLDataType type;
+};
+
+inline const std::vector<ElementType>& ElementTypes() {
+  static const std::vector<ElementType> kTypes = {
+      {"<f4", "float32", {kDLFloat, 32, 1}}, {"<f8", "float64", {kDLFloat, 64, 1}}, {"<f2", "float16", {kDLFloat, 16, 1}},
+      {"<i8", "int64", {kDLInt, 64, 1}},     {"<i4", "int32", {kDLInt, 32, 1}},     {"<i2", "int16", {kDLInt, 16, 1}},
+      {"|i1", "int8", {kDLInt, 8, 1}},       {"|u1", "uint8", {kDLUInt, 8, 1}},     {"<u8", "uint64", {kDLUInt, 64, 1}},
+      {"<u4", "uint32", {kDLUInt, 32, 1}},   {"<u2", "uint16", {kDLUInt, 16, 1}},   {"|b1", "bool", BOOL_TYPE}};
+  return kTypes;
+}
+
+inline const ElementType& TypeNamed(const std::string& numpy) {
+  for (const ElementType& each : ElementTypes()) {
+    if (numpy == each.numpy) return each;
   }
-  throw std::runtime_error("This loader has no type " + array.type);
+  throw std::runtime_error("This loader has no type " + numpy);
+}
+
+// Returns a copy of an array in TVM's memory.
+inline Array ToArray(const void* data, const int64_t* shape, size_t dimensions, DLDataType type) {
+  Array array;
+  size_t bytes = (type.bits * type.lanes + 7) / 8;
+  for (const ElementType& each : ElementTypes()) {
+    if (each.type.code == type.code && each.type.bits == type.bits && type.lanes == 1) array.type = each.numpy;
+  }
+  array.shape.assign(shape, shape + dimensions);
+  for (int64_t size : array.shape) bytes *= static_cast<size_t>(size);
+  const char* begin = static_cast<const char*>(data);
+  array.bytes.assign(begin, begin + bytes);
+  return array;
 }
 
 template <typename T>
@@ -110,25 +123,19 @@ double Deviation(const T* actual, const T* expected, size_t size) {
 }
 
 // Returns the deviation as a share of the largest magnitude; infinite for integers that differ.
-inline double Deviation(const void* actual, const Array& expected) {
-  const void* bytes = expected.bytes.data();
-  if (std::memcmp(actual, bytes, expected.bytes.size()) == 0) return 0;
-  if (expected.type == "<f4") {
-    return Deviation(static_cast<const float*>(actual), static_cast<const float*>(bytes), expected.bytes.size() / 4);
-  }
-  if (expected.type == "<f8") {
-    return Deviation(static_cast<const double*>(actual), static_cast<const double*>(bytes), expected.bytes.size() / 8);
-  }
-  return INFINITY;
-}
-
-// Throws unless an output has the shape and the size of the expected one, which is then safe to compare.
-inline void CheckShape(const int64_t* shape, size_t dimensions, DLDataType type, const Array& expected) {
-  size_t bytes = (type.bits * type.lanes + 7) / 8;
-  for (size_t i = 0; i < dimensions; ++i) bytes *= static_cast<size_t>(shape[i]);
-  if (std::vector<int64_t>(shape, shape + dimensions) != expected.shape || bytes != expected.bytes.size()) {
+inline double Deviation(const Array& actual, const Array& expected) {
+  if (actual.shape != expected.shape || actual.type != expected.type || actual.bytes.size() != expected.bytes.size()) {
     throw std::runtime_error("The shape or the type of an output is another one");
   }
+  const void *own = actual.bytes.data(), *bytes = expected.bytes.data();
+  if (std::memcmp(own, bytes, expected.bytes.size()) == 0) return 0;
+  if (expected.type == "<f4") {
+    return Deviation(static_cast<const float*>(own), static_cast<const float*>(bytes), expected.bytes.size() / 4);
+  }
+  if (expected.type == "<f8") {
+    return Deviation(static_cast<const double*>(own), static_cast<const double*>(bytes), expected.bytes.size() / 8);
+  }
+  return INFINITY;
 }
 
 // Copies are aligned to 64 bytes, as generated code reads whole vectors from the start of its arguments.
@@ -139,14 +146,24 @@ inline void* AlignedCopy(const Array& array) {
   return memory;
 }
 
-inline DLTensor ViewOf(Array* array, void* memory) {
+inline DLTensor ViewOf(const Array& array, void* memory) {
   DLTensor tensor{};
   tensor.data = memory;
   tensor.device = {kDLCPU, 0};
-  tensor.ndim = static_cast<int>(array->shape.size());
-  tensor.dtype = TypeOf(*array);
-  tensor.shape = array->shape.data();
+  tensor.ndim = static_cast<int>(array.shape.size());
+  tensor.dtype = TypeNamed(array.type).type;
+  tensor.shape = const_cast<int64_t*>(array.shape.data());
   return tensor;
+}
+
+// Returns the last line that is not empty. TVM's messages begin with the call stack of its library.
+inline std::string LastLine(const std::string& text) {
+  std::istringstream lines(text);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  return last;
 }
 
 // Prints the result and returns the exit status.

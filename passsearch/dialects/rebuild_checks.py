@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import build_target
+import checked_files
 import input_values
 import linker
 import loader_command
@@ -50,45 +52,83 @@ def empty_working_folder() -> Any:
             os.chdir(working_folder)
 
 
-def rebuild(compiler: Any, files: Any) -> None:
+def rebuild(compiler: Any, files: Any, record: Any) -> None:
     """Load the network, apply the passes, build it, check the result, and write it.
 
     Args:
         compiler: The dialect's steps: ``version``, ``parse_target(text)``, ``load(path)``,
-            ``apply(module, transform, target)``, ``hash(module)``, ``build(module, options, target, folder)`` and
-            ``open(folder, target, function)``, which returns the function that runs one entry function of what was
-            built, and one that returns its inputs as they are in memory.
+            ``apply(module, transform, target)``, ``hash(module)``, ``inputs(module, function)``, ``device(target)``,
+            ``build(module, options, target, folder)`` and ``open(folder, inputs, target, function)``, which returns the
+            function that runs one entry function of what was built, and one that returns its inputs as they are in
+            memory.
         files: Names of the files that ``build`` writes.
+        record: The content of the pipeline file.
     """
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
     options = parse_arguments()
     if not options.check_only:
         require_writable(options.out)
-    record = json.loads((HERE / "pipeline.json").read_text())
-    target = compiler.parse_target(options.target or record["target"])
+    target = build_target.parse(compiler.parse_target, options.target or record["target"])
     note = print_introduction(record, options.target, version=compiler.version)
-    module = compiler.load(HERE / "network.json")
-    check_hash(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)
-    module, apply_s = apply_passes(compiler, module, record, target=target, note=note)
+    needed = build_target.needs(target)
+    if record["expected"]:
+        build_target.require_machine(target, needed, device=compiler.device(target))
     # The result is built in a temporary folder, so that --out never holds a network that failed a check.
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, explain(note):
         folder = Path(scratch) / "built"
         folder.mkdir()
-        build_s = build(compiler, module, record, target=target, folder=folder)
+        inputs = transform_and_build(compiler, record, target=target, folder=folder, note=note)
         if record["expected"]:
-            runs = run_entries(compiler, record, folder=folder, target=target)
-            check_outputs([output for _, _, outputs in runs for output in outputs], record, note=note)
-            for entry, inputs, outputs in runs:
-                examples = loader_command.example_folder(folder, entry)
-                if not examples.exists():  # a function of open sizes has examples of its first size
-                    loader_command.write_examples(examples, inputs, outputs, record["tolerance"])
+            write_examples(
+                folder, run_entries(compiler, record, inputs=inputs, folder=folder, target=target), record, note
+            )
         else:
             print("outputs not checked: they were recorded where nothing ran that is built for this target")
-        print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
         if not options.check_only:
+            checked_files.write_conditions(
+                folder,
+                tvm_version=compiler.version,
+                device=compiler.device(target),
+                processor=needed,
+                inputs=inputs,
+            )
+            checked_files.write_sums(folder)
             shutil.copytree(folder, options.out, dirs_exist_ok=True)
             examples = [loader_command.EXAMPLES] if record["expected"] else []
             print(f"written to {options.out}: {', '.join([*files, *examples])}")
+
+
+@contextlib.contextmanager
+def explain(note: str) -> Any:
+    """Add the differences from the recorded build to an error of the block."""
+    try:
+        yield
+    except (RuntimeError, TypeError, ValueError, AttributeError, ImportError, LookupError) as error:
+        if not note:
+            raise
+        fault = checked_files.last_line(error)
+        raise checked_files.DeploymentError(f"{fault}{note}; build what was recorded, or tune again.") from error
+
+
+def transform_and_build(compiler: Any, record: Any, *, target: Any, folder: Path, note: str) -> dict[str, list[Any]]:
+    """Apply the passes and build the network into the folder; return the inputs of its entry functions."""
+    module = compiler.load(HERE / "network.json")
+    check_hash(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)
+    entries = list(dict.fromkeys(call["entry"] for call in record.get("calls", ()))) or [loader_command.MAIN]
+    inputs = {entry: compiler.inputs(module, entry) for entry in entries}
+    module, apply_s = apply_passes(compiler, module, record, target=target, note=note)
+    build_s = build(compiler, module, record, target=target, folder=folder)
+    print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
+    return inputs
+
+
+def write_examples(folder: Path, runs: Any, record: Any, note: str) -> None:
+    """Compare the outputs with the recorded ones, and write them and the inputs as examples."""
+    check_outputs([output for _, _, outputs in runs for output in outputs], record, note=note)
+    for entry, inputs, outputs in runs:
+        examples = loader_command.example_folder(folder, entry)
+        if not examples.exists():  # a function of open sizes has examples of its first size
+            loader_command.write_examples(examples, inputs, outputs, record["tolerance"])
 
 
 def parse_arguments() -> Any:
@@ -195,20 +235,20 @@ def _inputs_of(record: Any, seed: int) -> dict[str, Any]:
     return inputs
 
 
-def run_entries(compiler: Any, record: Any, *, folder: Path, target: Any) -> list[tuple[str, Any, Any]]:
+def run_entries(compiler: Any, record: Any, *, inputs: Any, folder: Path, target: Any) -> list[tuple[str, Any, Any]]:
     """Run every entry function of the built network; return its name, inputs and outputs.
 
     Exit if a function computes something else once it has run many times, or changes its inputs.
     """
-    inputs, others = make_inputs(record), _inputs_of(record, record["seed"] + 1)
+    arrays, others = make_inputs(record), _inputs_of(record, record["seed"] + 1)
     if not record.get("calls"):
-        network, held = compiler.open(folder, target, loader_command.MAIN)
-        return [(loader_command.MAIN, inputs, run_again(network, held, inputs, others, record["tolerance"]))]
+        network, held = compiler.open(folder, inputs[loader_command.MAIN], target, loader_command.MAIN)
+        return [(loader_command.MAIN, arrays, run_again(network, held, arrays, others, record["tolerance"]))]
     runs = []
     for call in record["calls"]:
-        network, held = compiler.open(folder, target, call["entry"])
+        network, held = compiler.open(folder, inputs[call["entry"]], target, call["entry"])
         # The inputs of all entries are in one record, under the name of the case and their own.
-        own, other = ({name: each[f"{call['name']}.{name}"] for name in call["inputs"]} for each in (inputs, others))
+        own, other = ({name: each[f"{call['name']}.{name}"] for name in call["inputs"]} for each in (arrays, others))
         runs.append((call["entry"], own, run_again(network, held, own, other, record["tolerance"])))
     return runs
 

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import json
 import logging
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import PassSpec, printable
+from passsearch.dialects.checked_files import own_digest, sha256
 from passsearch.errors import UserError
 from passsearch.export.readme import CONTAINER, README, REQUIREMENTS, container_file, readme
 from passsearch.export.record import PIPELINE, SCHEMA, Deployment, read_record
@@ -26,6 +28,9 @@ FOLDERS = "folders"
 
 COMPILERS = ("tvm", "tvm_ffi")
 """Top-level modules of the compiler."""
+
+UNKNOWN = "0" * 64
+"""Stands for a digest that is not known yet."""
 
 _AVAILABLE_MODULES = frozenset({*COMPILERS, "numpy", *sys.stdlib_module_names})
 """Top-level modules that every interpreter with a TVM has, so a pass may import them."""
@@ -255,14 +260,29 @@ def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, 
             (folder / copy).parent.mkdir(exist_ok=True)
             (shutil.copytree if original.is_dir() else shutil.copyfile)(original, folder / copy)
     _write_instructions(folder, deployment)
+    _write_digests(folder)
+
+
+def _write_digests(folder: Path) -> None:
+    """Write the SHA-256 of every file into the pipeline file; its own digest counts as zeros in it."""
+    path = folder / PIPELINE
+    record = json.loads(path.read_text())
+    digests = {name: sha256(folder / name) for name in record["sha256"] if name != PIPELINE}
+    write_json(path, {**record, "sha256": {**record["sha256"], **digests}})
+    content = path.read_bytes()
+    path.write_bytes(content.replace(UNKNOWN.encode(), own_digest(content, UNKNOWN).encode(), 1))
 
 
 def _write_instructions(folder: Path, deployment: Deployment) -> None:
-    """Write the container file, where there is one, and the README, which lists all files."""
+    """Write the container file, where there is one, and the README, which lists all files with their sizes."""
     container = container_file(deployment)
     if container is not None:
         for name, content in zip((CONTAINER, REQUIREMENTS), container, strict=True):
             (folder / name).write_text(content, encoding="utf-8")
+    names = [file.relative_to(folder).as_posix() for file in sorted(folder.rglob("*")) if file.is_file()]
+    record = json.loads((folder / PIPELINE).read_text())
+    # The digests get their place now, because the README states the size of the pipeline file.
+    write_json(folder / PIPELINE, {**record, "sha256": dict.fromkeys([*names, README], UNKNOWN)})
     sizes = {str(file.relative_to(folder)): file.stat().st_size for file in folder.rglob("*") if file.is_file()}
     text = readme(deployment, files=sizes, has_container=container is not None)
     (folder / README).write_text(text, encoding="utf-8")

@@ -1,5 +1,7 @@
 """The README and the container file of a deployment folder."""
 
+from keyword import iskeyword
+
 from passsearch.core import MAIN, Json, printable
 from passsearch.export.record import Deployment
 
@@ -39,8 +41,10 @@ Build it on the kind of processor that it will run on: the code is compiled for 
     )
     return f"""# {_cell(str(model.get("name")))}, batch {model.get("batch")}
 
-This folder builds the network with the compiler passes that were searched for it, and runs it. It needs TVM, numpy and
-a C compiler; it may be copied to another place, read-only, and used by another user.
+This folder builds the network with the compiler passes that were searched for it, and runs it. It needs an interpreter
+with the TVM below, numpy and a C compiler (the loader in C++: a C++ compiler). It may be copied to another place, be
+read-only, and be used by another user. Change no file in it: every file is compared with its SHA-256 before it is used,
+and whatever does not fit is refused in one line that says what to do.
 
 | what | is |
 |---|---|
@@ -64,10 +68,23 @@ Passes, in order:
     python run_model.py --compile run_model     # compiles run_model.cc, the same in C++
     ./run_model
 
-`python` is an interpreter with this TVM. From a read-only folder, give another place: `build_model.py --out FOLDER`,
-`run_model.py FOLDER`, `./run_model FOLDER`. `built/examples` holds the example inputs and the outputs that the checked
-build gave for them, as files of numpy. In your own program, `run_model.load(folder)` returns the network as a function
-of arrays by name; a network for a GPU is loaded by `run_model.load(folder, "cuda")`. `run_model.cc` is for processors.
+{_interpreter(deployment, has_container=has_container)}
+From a read-only folder, give another place: `build_model.py --out FOLDER`, `run_model.py FOLDER`, `./run_model FOLDER`.
+`built` holds machine code for the target above and runs with this TVM alone; build it where it is to run.
+
+## In your own program
+
+    import sys
+    sys.path.insert(0, "path/of/this/folder")
+    import run_model
+
+    network = run_model.load("path/of/built")
+    outputs = network({_arguments(deployment)})
+
+Inputs are arrays of numpy, by place, by name or in one mapping; outputs are a list of arrays. Several threads may
+call `network` at once; they share the weights. An array of another type or shape raises `run_model.InputError`,
+whose text says what the network takes. A network for a GPU runs there. In C++, include `network.h`; `run_model.cc`
+is an example, for processors only.
 {container}
 ## Files
 
@@ -75,6 +92,29 @@ of arrays by name; a network for a GPU is loaded by `run_model.load(folder, "cud
 |---|---|
 {sizes}
 """
+
+
+def _interpreter(deployment: Deployment, *, has_container: bool) -> str:
+    """Return what `python` is in the commands, and how to get it."""
+    needed = f"`python` is an interpreter with TVM {_cell(deployment.tvm_version)} and numpy"
+    if not has_container:
+        return f"{needed}."
+    python = ".".join(map(str, _python(deployment)))
+    command = f"pip install --no-deps --require-hashes --requirement {REQUIREMENTS}"
+    return f"{needed}; under Python {python} on x86-64 Linux, this installs them:\n\n    {command}\n"
+
+
+def _python(deployment: Deployment) -> tuple[int, ...]:
+    compiler = deployment.dialect.compiler
+    return compiler.python if compiler else CONTAINER_PYTHON
+
+
+def _arguments(deployment: Deployment) -> str:
+    """Return the arguments of a call as an example: the inputs by name, where their names are words."""
+    names = [str(name) for name in deployment.inputs]
+    if deployment.calls or not all(name.isidentifier() and not iskeyword(name) for name in names):
+        return "{name: array, …}"
+    return ", ".join(f"{name}={name}" for name in names)
 
 
 def container_file(deployment: Deployment) -> tuple[str, str] | None:
@@ -85,7 +125,7 @@ def container_file(deployment: Deployment) -> tuple[str, str] | None:
     dialect = deployment.dialect
     if deployment.tvm_version != dialect.packaged_version or not deployment.target.startswith(("llvm", "c ")):
         return None
-    major, minor = dialect.compiler.python if dialect.compiler else CONTAINER_PYTHON
+    major, minor = _python(deployment)
     names = [f"py{major}{minor}.txt", *([dialect.compiler.lock] if dialect.compiler else [])]
     locks = "".join((dialect.requirements / name).read_text() for name in names)
     return (

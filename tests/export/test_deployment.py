@@ -10,28 +10,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import archspec.cpu
 import numpy as np
 import pytest
+from deployments import PIPELINES, deploy_by_worker
 
 import passsearch
-from passsearch.core import BuildOptions, CheckInputs, PassSpec, Pipeline, TensorType
+from passsearch.core import BuildOptions, PassSpec, Pipeline
 from passsearch.dialects import DIALECTS
+from passsearch.dialects.checked_files import own_digest, write_sums
 from passsearch.errors import UserError
 from passsearch.export import Deployment, read_pipeline, write_deployment
 from passsearch.measure.outputs import digest
-from passsearch.worker import Worker
+from passsearch.toolchain import Toolchain
 
-LOADERS = ("run_model.py", "run_model.cc", "loader_command.py", "loader_examples.h")
+LOADERS = (
+    "run_model.py",
+    "network_loader.py",
+    "machine_pool.py",
+    "loader_command.py",
+    "run_model.cc",
+    "network.h",
+    "machine.h",
+    "checked_files.h",
+    "loader_examples.h",
+)
 INSTRUCTIONS = ("README.md", "Containerfile", "requirements.txt")
 USER_PASSES, PROGRAMS = (Path(__file__).parent / name for name in ("user_passes", "programs"))
-FACTORIES = {
-    "SimplifyInference": "tvm.relay.transform:SimplifyInference",
-    "AlterOpLayout": "tvm.relay.transform:AlterOpLayout",
-    "FoldConstant": "passsearch.dialects.relay.fold_constant:FoldConstant",
-    "FuseOps": "tvm.relay.transform:FuseOps",
-}
-PIPELINE = Pipeline.parse('SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}')
+FACTORIES, PIPELINE = (PIPELINES["relay"].factories, PIPELINES["relay"].pipeline)
 
 
 @pytest.fixture
@@ -71,6 +76,10 @@ def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: 
     names = {file.name for file in folder.iterdir()}
     assert names == {
         "build_model.py",
+        "build_steps.py",
+        "build_target.py",
+        "checked_files.py",
+        "processor.py",
         "rebuild_checks.py",
         "linker.py",
         "input_values.py",
@@ -211,6 +220,10 @@ def test_an_earlier_export_is_replaced(
     write_deployment(folder, short)
     assert {file.name for file in folder.iterdir()} == {
         "build_model.py",
+        "build_steps.py",
+        "build_target.py",
+        "checked_files.py",
+        "processor.py",
         "rebuild_checks.py",
         "linker.py",
         "input_values.py",
@@ -372,59 +385,10 @@ def test_a_folder_that_a_pass_needs_must_be_here(tmp_path: Path, deployment: Dep
     assert not (tmp_path / "deploy").exists()
 
 
-def deploy_by_worker(python: Path, network: Path, home: Path) -> Deployment:
-    """Return a deployment of a network, which a worker has transformed, built and run."""
-    shutil.copy(network, home / "network.onnx")
-    relay = DIALECTS["relay"]
-    target = f"llvm -mtriple={archspec.cpu.host().family.name}-unknown-linux-gnu"
-    worker = Worker(python, bridge=relay.bridge, target=target, threads=2, log=home / "log.txt")
-    try:
-        return _transform_and_build(worker, home, target)
-    finally:
-        worker.close()
-
-
-def _transform_and_build(worker: Worker, home: Path, target: str) -> Deployment:
-    def request(verb: str, **arguments: object) -> dict[str, Any]:
-        answer = worker.ask({"verb": verb, **arguments}, deadline_s=120)
-        assert "error" not in answer, answer
-        return answer
-
-    loaded = request("load", source={"path": str(home / "network.onnx"), "format": "onnx", "inputs": {}})
-    states = [loaded["state"]]
-    for step in PIPELINE.passes:
-        data = {"name": step.name, "arguments": step.argument_values}
-        states.append(request("apply", state=states[-1], factory=FACTORIES[step.name], **{"pass": data})["state"])
-    request("save", state=states[0], path=str(home / "network.json"))
-    reloaded = request("load", source={"path": str(home / "network.json"), "format": "ir", "inputs": {}})
-    assert reloaded["state"] == states[0]
-    options = BuildOptions(opt_level=0)
-    artifact = str(home / "artifact")
-    request("build", state=states[-1], options=options.to_json(), folder=artifact)
-    inputs = loaded["inputs"]
-    check = CheckInputs({name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in inputs.items()})
-    digests = request("expect", folder=artifact, device="cpu", inputs=check.to_json(), seed=3)["expected"]
-    return Deployment(
-        dialect=DIALECTS["relay"],
-        tvm_version="0.16.dev0",
-        target=target,
-        pipeline=PIPELINE,
-        factories=FACTORIES,
-        build=options,
-        network=home / "network.json",
-        model={"name": "network", "source": "network.onnx", "sha256": "", "batch": 1},
-        inputs=inputs,
-        ir_hashes=[request("hash", state=state)["hash"] for state in states],
-        output_digests=digests,
-        tolerance=1e-3,
-        seed=3,
-    )
-
-
 @pytest.fixture(scope="module")
-def exported(relay_python: Path, small_network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(relay: Toolchain, small_network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("network")
-    deployment = deploy_by_worker(relay_python, small_network, home)
+    deployment = deploy_by_worker(relay, small_network, home)
     return write_deployment(home / "deploy", deployment)
 
 
@@ -445,8 +409,11 @@ def run_script(python: Path, folder: Path, *options: str, cwd: str = "/") -> sub
 
 
 def change_record(folder: Path, **change: object) -> None:
+    """Change the pipeline file as an export would have written it, with its own digest."""
     file = folder / "pipeline.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    written, content = read_record(folder)["sha256"]["pipeline.json"], file.read_bytes()
+    file.write_bytes(content.replace(written.encode(), own_digest(content, written).encode()))
 
 
 def read_record(folder: Path) -> dict[str, Any]:
@@ -461,7 +428,7 @@ def test_the_script_rebuilds_the_network(relay_python: Path, folder: Path) -> No
     assert "outputs ok: bit-identical" in done.stdout
     assert "compile time: " in done.stdout
     built = {file.name for file in (folder / "built").iterdir()}
-    assert built == {"kernels.so", "graph.json", "parameters.bin", "examples"}
+    assert built == {"kernels.so", "graph.json", "parameters.bin", "examples", "conditions.txt", "SHA256SUMS"}
 
 
 @pytest.fixture(scope="module")
@@ -499,9 +466,11 @@ def test_the_loaders_run_the_network_and_compare_its_outputs(relay_python: Path,
     shutil.copytree(network, wrong)
     output = wrong / "examples" / "output-0.npy"
     np.save(output, np.load(output) + 1)
+    write_sums(wrong)
     assert run_loader(relay_python, built, str(wrong)).returncode == 1
     assert subprocess.run([str(program), str(wrong)], capture_output=True, timeout=60).returncode == 1
     np.save(output, np.load(output).T)
+    write_sums(wrong)
     done = subprocess.run([str(program), str(wrong)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "shape" in done.stderr
 

@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import relax
 
 from passsearch.dialects import cuda_libraries
+from passsearch.dialects.machine_pool import MachinePool
 from passsearch.dialects.relax.executable import NETWORK
 from passsearch.dialects.shared import parse_device
 
@@ -22,20 +23,22 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
     """Return a function of the network's inputs in order; the inputs must be on the device.
 
     Inputs and outputs are not copied (DLPack), except inputs that are not aligned to ``ALIGNMENT_BYTES``. The function
-    returns PyTorch tensors if an input is one, else numpy arrays; several outputs are a tuple.
+    returns PyTorch tensors if an input is one, else numpy arrays; several outputs are a tuple. Several threads may call
+    it.
     """
     if device != "cpu":
         cuda_libraries.load_runtime("cc")  # called only where there is no driver
     library = tvm.runtime.load_module(str(folder / NETWORK))
-    machine = relax.VirtualMachine(library, tvm.device(*parse_device(device)))
-    main = machine["main"]
+    place = tvm.device(*parse_device(device))
+    # A virtual machine runs one call at a time, and the function may be called by several threads.
+    pool = MachinePool(lambda: relax.VirtualMachine(library, place)["main"], None if device == "cpu" else 1)
 
     def run(*tensors: Any) -> Any:
         # A user who passes a PyTorch tensor has imported PyTorch, so it need not be imported here.
         torch = sys.modules.get("torch")
         is_torch = torch is not None and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
         convert = torch.from_dlpack if torch is not None and is_torch else _to_numpy
-        return _convert_outputs(main(*map(_to_tvm, tensors)), convert)
+        return _convert_outputs(pool.run(*map(_to_tvm, tensors)), convert)
 
     return run
 

@@ -1,9 +1,4 @@
-"""Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
-
-Reads pipeline.json, network.json, the other Python files and the passes' sources beside this file; needs TVM and numpy
-only. Once every check has passed, --out gets network.so for TVM's virtual machine.
-Exits with 1 if the IR or the outputs differ from the recorded ones.
-"""
+"""The steps of build_model.py with TVM's Relax. An exported folder holds a copy beside it."""
 
 from __future__ import annotations
 
@@ -16,10 +11,11 @@ import code_generation
 import cuda_libraries
 import legalization
 import lowering
+import network_loader
 import rebuild_checks
-import run_model
 import tvm
 import tvm_ffi
+from tvm import relax
 
 
 class Relax:
@@ -64,14 +60,30 @@ class Relax:
         with target, context:
             lowered = lowering.lower(module, level=options["opt_level"], target=target)
             threads = len(os.sched_getaffinity(0))
-            code_generation.write_library(lowered, target, folder / run_model.NETWORK, threads=threads, cc=compiler)
+            code_generation.write_library(
+                lowered, target, folder / network_loader.NETWORK, threads=threads, cc=compiler
+            )
 
-    def open(self, folder: Path, target: Any, function: str) -> Any:
+    def inputs(self, module: Any, function: str) -> list[Any]:
+        """Return ``[name, dtype, shape]`` of the inputs of a function; an open size has a name."""
+        return [[str(each.name), str(each.ty.dtype), _shape(each.ty.shape)] for each in module[function].params]
+
+    def device(self, target: Any) -> str:
+        """Return the kind of the device that the target is for."""
+        return "cpu" if "cpu" in target.keys else str(target.kind.name)
+
+    def open(self, folder: Path, inputs: Any, target: Any, function: str) -> Any:
         """Return one function of the built network, and a function that returns its inputs as they are in memory."""
         held: dict[str, Any] = {}
-        device = "cpu" if "cpu" in target.keys else target.kind.name
-        network = run_model.load(folder, device, function, held)
+        network = network_loader.open_network(folder, inputs, self.device(target), function, held=held)
         return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
+
+
+def _shape(shape: Any) -> list[Any]:
+    """Return the sizes of a shape; ``*`` stands for any shape."""
+    if not isinstance(shape, relax.ShapeExpr):
+        return ["*"]
+    return [int(size) if isinstance(size, tvm.tirx.IntImm) else str(size).replace(" ", "") for size in shape.values]
 
 
 def prepare_cuda(compiler: str) -> None:
@@ -82,5 +94,6 @@ def prepare_cuda(compiler: str) -> None:
         sys.exit(str(error))
 
 
-if __name__ == "__main__":
-    rebuild_checks.rebuild(Relax(), (run_model.NETWORK,))
+def main(record: Any) -> None:
+    """Run the command line of build_model.py."""
+    rebuild_checks.rebuild(Relax(), (network_loader.NETWORK,), record)

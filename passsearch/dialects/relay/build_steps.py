@@ -1,9 +1,4 @@
-"""Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
-
-Reads pipeline.json, network.json, the other Python files and the passes' sources beside this file; needs TVM and numpy
-only. Once every check has passed, --out gets kernels.so, graph.json and parameters.bin for TVM's
-graph executor. Exits with 1 if the IR or the outputs differ from the recorded ones.
-"""
+"""The steps of build_model.py with TVM's Relay. An exported folder holds a copy beside it."""
 
 from __future__ import annotations
 
@@ -15,8 +10,8 @@ import rebuild_checks
 with rebuild_checks.empty_working_folder():
     import tvm
     from keep_nan import keep_nan
+    from network_loader import GRAPH, KERNELS, PARAMETERS, open_network
     from quantized import canonicalize_quantized
-    from run_model import GRAPH, KERNELS, PARAMETERS, load
     from tvm import relay
 
 
@@ -56,12 +51,22 @@ class Relay:
         (folder / GRAPH).write_text(library.get_graph_json())
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
 
-    def open(self, folder: Path, target: Any, function: str) -> Any:
+    def inputs(self, module: Any, function: str) -> list[Any]:
+        """Return ``[name, dtype, shape]`` of the inputs of a function."""
+        types = [(each.name_hint, each.checked_type) for each in module[function].params]
+        return [[str(name), str(kind.dtype), [int(size) for size in kind.shape]] for name, kind in types]
+
+    def device(self, target: Any) -> str:
+        """Return the kind of the device that the target is for."""
+        return "cpu" if "cpu" in target.keys else str(target.kind.name)
+
+    def open(self, folder: Path, inputs: Any, target: Any, function: str) -> Any:
         """Return the built network, and a function that returns its inputs as they are in memory."""
         held: dict[str, Any] = {}
-        device = "cpu" if target.kind.name == "llvm" else target.kind.name
-        return load(folder, device, held), lambda: {name: tensor.numpy() for name, tensor in held.items()}
+        network = open_network(folder, inputs, self.device(target), held=held)
+        return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 
-if __name__ == "__main__":
-    rebuild_checks.rebuild(Relay(), (KERNELS, GRAPH, PARAMETERS))
+def main(record: Any) -> None:
+    """Run the command line of build_model.py."""
+    rebuild_checks.rebuild(Relay(), (KERNELS, GRAPH, PARAMETERS), record)

@@ -1,0 +1,219 @@
+"""Loaders of a built network: threads, inputs, and files that are not as they were made. Relay and Relax."""
+
+import json
+import os
+import random
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from deployments import deploy_by_worker
+from onnx import TensorProto, helper, numpy_helper
+
+from passsearch.dialects.checked_files import write_sums
+from passsearch.export import write_deployment
+from passsearch.toolchain import Toolchain
+
+PROGRAMS = Path(__file__).parent / "programs"
+SIZE = 1024
+"""Rows and columns of the weights, which have 4 MB."""
+
+
+@pytest.fixture(scope="module", params=["relay", "relax"])
+def toolchain(request: pytest.FixtureRequest) -> Toolchain:
+    found: Toolchain = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="module")
+def original(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built deployment of a network with two inputs, ``image`` and ``bias``."""
+    home = tmp_path_factory.mktemp("network")
+    deploy = write_deployment(home / "deploy", deploy_by_worker(toolchain, _save_network(home / "two.onnx"), home))
+    done = run(toolchain.python, deploy / "build_model.py")
+    assert done.returncode == 0, done.stderr
+    compiled = run(toolchain.python, deploy / "run_model.py", "--compile", deploy / "run_model")
+    assert compiled.returncode == 0, compiled.stderr
+    (home / "options.txt").write_text(compiled.stdout.rpartition("is compiled with: ")[2])
+    return deploy
+
+
+@pytest.fixture
+def deploy(original: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    shutil.copytree(original, tmp_path / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "deploy"
+
+
+def _save_network(path: Path) -> Path:
+    nodes = [
+        helper.make_node("Relu", ["image"], ["positive"]),
+        helper.make_node("MatMul", ["positive", "weights"], ["product"]),
+        helper.make_node("Add", ["product", "bias"], ["y"]),
+    ]
+    weights = np.random.default_rng(0).normal(0, 0.1, (SIZE, SIZE)).astype("float32")
+    types = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, SIZE]) for name in ("image", "bias", "y")}
+    graph = helper.make_graph(
+        nodes, "two", [types["image"], types["bias"]], [types["y"]], [numpy_helper.from_array(weights, "weights")]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    return path
+
+
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        list(map(str, command)), cwd="/", env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line of a refusal."""
+    assert done.returncode in (1, 2), done
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_share_one_loaded_network_and_its_weights(toolchain: Toolchain, original: Path, threads: int) -> None:
+    done = run(toolchain.python, PROGRAMS / "threads.py", original, threads, 300)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["faults"] == []
+    assert report["machines"] >= 1
+    # The weights of one machine have 4 MB.
+    assert report["grown"] < 2 * SIZE * SIZE
+
+
+def test_threads_share_one_loaded_network_in_cpp(original: Path, tmp_path: Path) -> None:
+    options = shlex.split(original.with_name("options.txt").read_text())
+    program = tmp_path / "threads"
+    made = run("c++", PROGRAMS / "threads.cc", "-o", program, *options)
+    assert made.returncode == 0, made.stderr
+    done = run(program, original / "built", 4, 300)
+    wrong, fault = done.stdout.splitlines()
+    assert wrong == "0", done
+    assert fault == f"Input image must be float32[1, {SIZE}], and is float32[8, {SIZE}]"
+
+
+CALLS = {
+    "network(image)": "`bias` is missing; the network takes `image` float32[1, 1024], `bias` float32[1, 1024]",
+    "network(image, bias, image)": "3 arrays are too many; ",
+    "network(image, bias, image=image)": "`image` is there twice, by place and by name; ",
+    "network(image=image, bais=bias)": "No input `bais`, `bias` is missing; ",
+    "network({'image': image})": "`bias` is missing; ",
+    "network(image.astype('float64'), bias)": "`image` must be float32[1, 1024], and is float64[1, 1024]; convert it: ",
+    "network(np.zeros((8, 1024), 'float32'), bias)": "is float32[8, 1024]; call it once for each batch of 1, or export",
+    "network(image[0], bias)": "`image` must be float32[1, 1024], and is float32[1024]",
+    "network(image, 'text')": "`bias` must be float32[1, 1024], and is <U4[]",
+    "network(image, [[1], [1, 2]])": "`bias` is no array: ",
+}
+"""What a network says to calls that it does not take."""
+
+
+def test_a_wrong_input_is_one_clear_line(toolchain: Toolchain, original: Path) -> None:
+    program = [
+        f"import sys; sys.path.insert(0, {str(original)!r})",
+        "import json, numpy as np, run_model",
+        f"network = run_model.load({str(original / 'built')!r})",
+        "image = np.random.default_rng(0).normal(size=(1, 1024)).astype('float32'); bias = image + 1",
+        "lines = []",
+        f"for call in {list(CALLS)!r}:",
+        "    try: eval(call); lines.append('accepted')",
+        "    except run_model.InputError as error: lines.append(str(error))",
+        "same = [network({'image': image, 'bias': bias}), network(bias=bias, image=image), network(image, bias=bias)]",
+        "turned = np.asfortranarray(np.broadcast_to(image.T, (1024, 1)).T)",
+        "same += [network(image, bias), network(turned, bias)]",
+        "lines.append(all(np.array_equal(same[0][0], each[0]) for each in same))",
+        "print(json.dumps(lines))",
+    ]
+    done = run(toolchain.python, "-c", "\n".join(program))
+    assert done.returncode == 0, done.stderr
+    *lines, is_same = json.loads(done.stdout)
+    assert is_same
+    for line, expected in zip(lines, CALLS.values(), strict=True):
+        assert expected in line and "\n" not in line
+
+
+def flip(path: Path, seed: int = 0) -> None:
+    """Change one bit."""
+    content = bytearray(path.read_bytes())
+    content[random.Random(seed).randrange(len(content))] ^= 4
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    """Leave the first third."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+
+
+@pytest.mark.parametrize("change", [flip, cut, Path.unlink])
+def test_a_damaged_library_is_refused_by_both_loaders(
+    toolchain: Toolchain, deploy: Path, change: Callable[[Path], None]
+) -> None:
+    program = deploy / "run_model"
+    (library,) = (deploy / "built").glob("*.so")
+    change(library)
+    for command in ((toolchain.python, deploy / "run_model.py"), (program, deploy / "built")):
+        line = refused(run(*command))
+        assert library.name in line and "run build_model.py again" in line
+
+
+@pytest.mark.parametrize(
+    "name", ["network.json", "pipeline.json", "checked_files.py", "rebuild_checks.py", "README.md"]
+)
+def test_a_damaged_export_is_refused_before_anything_is_built(toolchain: Toolchain, deploy: Path, name: str) -> None:
+    for change in (flip, cut, Path.unlink):
+        path = deploy / name
+        content = path.read_bytes()
+        change(path)
+        done = run(toolchain.python, deploy / "build_model.py", "--check-only")
+        path.write_bytes(content)
+        assert name.partition(".")[0] in refused(done) and "copy the exported folder again" in done.stderr
+        assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("tvm 0.", "tvm 9.", "was built by TVM 9."),
+        ("processor ", "processor riscv64 ", "was built for a processor with riscv64, which this one lacks"),
+        ("\nfunction", " avx99\nfunction", "was built for a processor with avx99, which this one lacks"),
+    ],
+)
+def test_a_build_from_elsewhere_is_refused_by_both_loaders(
+    toolchain: Toolchain, deploy: Path, old: str, new: str, line: str
+) -> None:
+    program = deploy / "run_model"
+    conditions = deploy / "built" / "conditions.txt"
+    conditions.write_text(conditions.read_text().replace(old, new, 1))
+    write_sums(deploy / "built")
+    for command in ((toolchain.python, deploy / "run_model.py"), (program, deploy / "built")):
+        assert line in refused(run(*command))
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("nonsense", "TVM has no target `nonsense`"),
+        ("llvm -mcpu=nonsense", "`llvm -mcpu=nonsense`"),
+        ("llvm -mtriple=riscv64-unknown-linux-gnu", "needs a processor with riscv64, which this one lacks"),
+    ],
+)
+def test_a_target_that_this_machine_cannot_run_is_refused(
+    toolchain: Toolchain, original: Path, target: str, line: str
+) -> None:
+    done = run(toolchain.python, original / "build_model.py", "--check-only", "--target", target)
+    assert line in refused(done) and "--target" in done.stderr
+
+
+def test_another_compiler_is_refused(toolchain: Toolchain, original: Path, relay: Toolchain, relax: Toolchain) -> None:
+    other = relax if toolchain == relay else relay
+    for script in ("build_model.py", "run_model.py"):
+        line = refused(run(other.python, original / script))
+        assert f"has TVM {other.tvm_version}, and this folder needs TVM {toolchain.tvm_version}" in line
