@@ -289,6 +289,8 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
                 _prove_import(entry, evaluator, complete, spec=spec)
                 entry.specs.append(spec)
             except WrongImport as error:
+                if len(requests) == len(settings.requests):  # nothing is left to measure
+                    raise
                 # No later pipeline of this toolchain computes the network either.
                 failures = {"failure": str(error), "pipeline": ""}
                 entry.failures |= {each.name: failures for each in requests}

@@ -120,19 +120,29 @@ def _is_whole(imported: Path) -> bool:
     return False
 
 
-def _import_into(imported: Path, session: Session, *, log: Path) -> None:
-    model, dialect = session.model, session.dialect
-    frameworks = dialect.isolated_imports.get(model.format, ())
-    first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in frameworks}
-    worker = Worker(
+def framework_worker(session: Session, *, log: Path, threads: int) -> Worker:
+    """Start a process of the toolchain that has the frameworks of the network's format.
+
+    Args:
+        session: The session with the network.
+        log: File that collects what the process prints.
+        threads: Its number of threads.
+    """
+    dialect = session.dialect
+    frameworks = dialect.isolated_imports.get(session.model.format, ())
+    return Worker(
         session.toolchain.python,
         bridge=dialect.bridge,
         target=session.target,
-        threads=1,
+        threads=threads,
         log=log,
-        first=first,
+        first={name: ADVICE.format(dialect=dialect.name, name=name) for name in frameworks},
         memory_bytes=session.limits.memory_bytes,
     )
+
+
+def _import_into(imported: Path, session: Session, *, log: Path) -> None:
+    worker = framework_worker(session, log=log, threads=1)
     try:
         # Beside its destination, so that the rename stays within one file system.
         with temporary_subfolder(imported.parent) as temporary:
@@ -140,7 +150,7 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
             _publish(temporary / "imported", imported)
     except WorkerDied as error:
         raise EnvironmentFault(
-            f"The process that imported `{model.source}` crashed ({error}). Its last output is in `{log}`; "
+            f"The process that imported `{session.model.source}` crashed ({error}). Its last output is in `{log}`; "
             "export ONNX instead."
         ) from error
     finally:

@@ -7,7 +7,7 @@ from typing import Any
 
 from passsearch.core import MACHINE_FAULTS
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate.model_import import ADVICE
+from passsearch.evaluate.model_import import framework_worker
 from passsearch.evaluate.session import Session
 from passsearch.measure import source_outputs
 from passsearch.store import Fact
@@ -45,11 +45,7 @@ def ask_source(session: Session, request: Mapping[str, Any], *, log: Path) -> Fa
 
 def _start(session: Session, *, log: Path) -> Worker:
     """Start a process that has the framework: this interpreter for ONNX, else the one that imports the format."""
+    if session.model.format != "onnx":
+        return framework_worker(session, log=log, threads=session.threads)
     settings: dict[str, Any] = {"target": session.target, "threads": session.threads, "log": log}
-    settings |= {"memory_bytes": session.limits.memory_bytes}
-    model, dialect = session.model, session.dialect
-    if model.format == "onnx":
-        return Worker(Path(sys.executable), bridge=ONNX_BRIDGE, **settings)
-    frameworks = dialect.isolated_imports.get(model.format, ())
-    first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in frameworks}
-    return Worker(session.toolchain.python, bridge=dialect.bridge, first=first, **settings)
+    return Worker(Path(sys.executable), bridge=ONNX_BRIDGE, memory_bytes=session.limits.memory_bytes, **settings)

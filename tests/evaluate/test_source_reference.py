@@ -205,14 +205,26 @@ def test_an_exploration_proves_the_import_once_and_refuses_a_wrong_one(
     assert unproven["reference"]["kind"] == "import"
 
 
+def test_a_benchmark_proves_the_import_by_what_it_compiles(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path
+) -> None:
+    quick: dict[str, Any] = {"threads": 1, "rounds": 2, "processes": 1}
+    right = passsearch.bench(tiny_network, [f"{relax.name}:default"], **quick)
+    assert right["imports"][0][relax.name]["runtime"].startswith("ONNX Runtime")
+    assert "failure" not in right["rows"][0] and "proven by ONNX Runtime" in str(right)
+    (tmp_path / "misread").mkdir()
+    with (
+        an_importer_that(take_relu_for_abs, tmp_path / "misread"),
+        pytest.raises(UserError, match="imported as another network"),
+    ):
+        passsearch.bench(tiny_network, [f"{relax.name}:default"], **quick)
+
+
 def test_a_benchmark_leaves_out_a_toolchain_that_imports_another_network(
     relax: Toolchain, tiny_network: Path, tmp_path: Path, onnxruntime_python: Path
 ) -> None:
     quick: dict[str, Any] = {"threads": 1, "rounds": 2, "processes": 1, "engines_python": onnxruntime_python}
     engines = ["onnxruntime", f"{relax.name}:default"]
-    right = passsearch.bench(tiny_network, engines, **quick)
-    assert right["imports"][0][relax.name]["runtime"].startswith("ONNX Runtime")
-    assert all("failure" not in row for row in right["rows"]) and "proven by ONNX Runtime" in str(right)
     (tmp_path / "misread").mkdir()
     with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
         wrong = passsearch.bench(tiny_network, engines, **quick)
