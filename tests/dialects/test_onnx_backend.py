@@ -2,8 +2,7 @@
 
 A list can only shrink: a test that is refused and not listed fails, and so does one that is listed and right.
 
-The files ``deviating.txt`` list what is wrong on some processor. On Relax, sums in float16 deviate by a rounding, so
-does Mish as a sum of logarithms, and LLVM's code for AVX-512 takes other elements for ``Tile`` by constants.
+The files ``deviating.txt`` list what is wrong on some processor; that of Relax is empty.
 """
 
 import sys
