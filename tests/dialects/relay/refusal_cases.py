@@ -81,6 +81,7 @@ MODELS = {
     "inverse transform of one side": layer("DFT", 17, shape=(1, 6, 2), inverse=1, onesided=1)[1],
     "branch by data": GRAPHS["branch-of-data"](),
     "counted loop": GRAPHS["loop-counted"](),
+    "largest of no elements": layer("ReduceMax", 13, shape=(2, 0, 3), axes=[1])[1],
     "size by data": layer("NonZero", 13, shape=(3, 4), dtypes={"y": "int64"})[1],
 }
 

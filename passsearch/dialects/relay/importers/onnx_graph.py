@@ -58,9 +58,9 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
 
 
 def _refuse_open_inputs(module: tvm.IRModule) -> None:
-    """Raise an error for an input of a size that is not known; TVM reads a declared size of 0 as such a one."""
+    """Raise an error for an input of a size that is not known, or of 0, whose loops TVM does not build or run right."""
     for variable in module["main"].params:
-        if _is_open(variable.type_annotation):
+        if _is_open(variable.type_annotation) or 0 in variable.type_annotation.shape:
             raise NotImplementedError(f"a size of the input `{variable.name_hint}` is open or 0; give it another size")
 
 
