@@ -1,24 +1,50 @@
 """The pass factories that a run folder names. Another user may have made the folder, so its factories are not code."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from passsearch.catalog.schema import Catalog
 from passsearch.core import Pipeline, require_trust
 from passsearch.errors import UserError
 
+_PLAIN = re.compile(r"(?!.*cl-opt)[\w.,:;=+*@#%()\[\]<>|&! -]*")
+"""Texts that are neither paths nor JSON, and hold no options of LLVM."""
+
+_CALLED = frozenset({"fget_item", "fset_item"})
+"""Arguments that become calls of the compiler's functions, by name."""
+
 
 def find_folders(pipeline: Pipeline) -> list[str]:
-    """Return, in words, the folders among the arguments of a pipeline that a file describes.
+    """Return, in words, the folders, functions and options of compilers among the arguments of a foreign pipeline.
 
     A tuning database holds schedules, which are programs, and a pass that tunes writes to its folder.
     """
     return [
-        f"pass `{step.name}` uses the folder `{value}`"
+        f"pass `{step.name}` uses the {_kind(name, text)} `{text}`"
         for step in pipeline.passes
-        for value in step.argument_values.values()
-        if isinstance(value, str) and "/" in value
+        for name, value in step.argument_values.items()
+        for text in _texts(value)
+        if name in _CALLED or not _PLAIN.fullmatch(text)
     ]
+
+
+def _kind(name: str, text: str) -> str:
+    if name in _CALLED:
+        return "function"
+    return "folder" if "/" in text else "text"
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts in the value of an argument."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from (*_texts(key), *_texts(item))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
 
 
 def check_factories(

@@ -57,6 +57,26 @@ def test_a_pass_that_uses_a_folder_needs_trust() -> None:
     assert check({ENTRY.name: ENTRY.factory}, pipeline=pipeline, trust=True)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        'fget_item="runtime.load"',
+        'folders=["/tmp/x"]',
+        'folders={"a": "/tmp/x"}',
+        'target="llvm -cl-opt=-info-output-file=x"',
+        r'target="{\"kind\": \"llvm\", \"cl\\u002dopt\": []}"',
+    ],
+)
+def test_arguments_that_name_functions_folders_and_options_need_trust(arguments: str) -> None:
+    with pytest.raises(UserError, match=r"uses the (function|folder|text) .*--trust"):
+        check({ENTRY.name: ENTRY.factory}, pipeline=f"{ENTRY.name}{{{arguments}}}")
+
+
+def test_other_texts_are_arguments() -> None:
+    pipeline = f'{ENTRY.name}{{layouts={{"nn.conv2d": ["NCHW16c", "default"]}},rows=28,name="add"}}'
+    assert check({ENTRY.name: ENTRY.factory}, pipeline=pipeline)
+
+
 def test_a_pass_without_a_factory_is_refused() -> None:
     with pytest.raises(UserError, match="has no `module:function` for pass `Mine`"):
         check({}, pipeline="Mine", trust=True)

@@ -18,7 +18,7 @@ def main() -> None:
     for name, network in networks.items():
         network.initialize()
         network.hybridize()
-        network(mxnet.nd.ones((1, 3, 64, 64)))
+        network(mxnet.nd.ones((1, 3, 224, 224)))
         network.export(str(FOLDER / name))
 
 
