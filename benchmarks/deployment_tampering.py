@@ -7,6 +7,7 @@ are built, tampered with, and used by `build_model.py`, `run_model.py` and the c
 """
 
 import argparse
+import datetime
 import json
 import platform
 import random
@@ -19,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.dialects.checked_files import PIPELINE, own_digest, write_sums
+from passsearch.dialects.checked_files import PIPELINE, own_digest, sha256, write_sums
 
 SCRIPT, LOADER, PROGRAM = "build_model.py", "run_model.py", "run_model"
 Change = Callable[[Path], object]
@@ -197,8 +198,10 @@ def run(folder: Path, program: str, options: tuple[str, ...], python: str) -> di
     }
 
 
-def tamper(deploy: Path, python: str, foreign: str) -> list[dict[str, Any]]:
-    """Return the results of all kinds of tampering with one deployment."""
+def tamper(
+    deploy: Path, python: str, foreign: str, only: Callable[[Kind], bool] = lambda kind: True
+) -> list[dict[str, Any]]:
+    """Return the results of the kinds of tampering that ``only`` is true for with one deployment."""
     with tempfile.TemporaryDirectory() as scratch:
         folder, other, copy = (Path(scratch) / name for name in ("folder", "other", "copy"))
         shutil.copytree(deploy, folder, ignore=shutil.ignore_patterns("built", "__pycache__"))
@@ -213,7 +216,7 @@ def tamper(deploy: Path, python: str, foreign: str) -> list[dict[str, Any]]:
         for program in (LOADER, PROGRAM):
             accepted = run(folder, program, (), python)
             assert accepted["status"] == 0, accepted
-        for kind in kinds(folder, other):
+        for kind in filter(only, kinds(folder, other)):
             for program in kind.programs:
                 shutil.rmtree(copy, ignore_errors=True)
                 shutil.copytree(folder, copy)
@@ -229,7 +232,8 @@ def _make_another(folder: Path) -> None:
     for name in ("network.json", *(f"built/{file.name}" for file in (folder / "built").iterdir() if file.is_file())):
         if not name.endswith(("conditions.txt", "SHA256SUMS")):
             (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
-    edit(lambda record: record["model"].update(name="another"), forged=True)(folder)
+    digest = sha256(folder / "network.json")
+    edit(lambda record: record["sha256"].update({"network.json": digest}), forged=True)(folder)
     write_sums(folder / "built")
 
 
@@ -246,16 +250,24 @@ def main() -> None:
     for dialect, (deploy, python) in places.items():
         foreign = next(each for name, each in pythons.items() if name != dialect)
         rows[dialect] = tamper(Path(deploy), python, foreign)
+    print(json.dumps(report(rows), indent=1))
+
+
+def report(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the numbers of kinds and refusals by dialect before the rows, and the kinds by what became of them."""
     summary = {
         dialect: {
             "kinds": len({row["kind"] for row in own}),
             "runs": len(own),
             "refused": sum(row["refused"] for row in own),
-            "in_one_line": sum(row["one_line"] for row in own),
+            "in_one_line": sum(row["refused"] and row["one_line"] for row in own),
+            "not_in_one_line": [f"{row['kind']}: {row['program']}" for row in own if not row["one_line"]],
+            "accepted": [f"{row['kind']}: {row['program']}" for row in own if not row["refused"]],
         }
         for dialect, own in rows.items()
     }
-    print(json.dumps({"machine": platform.platform(), "summary": summary, "rows": rows}, indent=1))
+    date = datetime.datetime.now(datetime.timezone.utc).date()
+    return {"date": str(date), "machine": platform.platform(), "summary": summary, "rows": rows}
 
 
 if __name__ == "__main__":

@@ -13,4 +13,5 @@ try:
     run_script("build_steps", "")
 except Exception as error:  # noqa: BLE001 - a damaged file may raise anything
     folder = Path(__file__).resolve().parent
-    sys.exit(f"A file of {folder} is missing or damaged ({error!r}); copy the exported folder again, whole.")
+    fault = f"{type(error).__name__}: {error}"
+    sys.exit(f"A file of {folder} is missing or damaged ({fault}); copy the exported folder again, whole.")

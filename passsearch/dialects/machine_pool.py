@@ -120,7 +120,9 @@ def _check(name: str, value: Any, dtype: str, shape: Any, sizes: dict[str, int])
         hint = f'; convert it: numpy.asarray(value, "{dtype}")'
     elif len(shape) == array.ndim > 0 and list(array.shape[1:]) == wanted[1:] and str(array.dtype) == dtype:
         hint = f"; call it once for each batch of {wanted[0]}, or export the network for another size"
-    raise InputError(f"`{name}` must be {_type(dtype, shape)}, and is {_type(array.dtype, array.shape)}{hint}")
+    open_sizes = "".join(f", where {size} is {sizes[size]}" for size in shape if size in sizes)
+    wanted_type = f"{_type(dtype, shape)}{open_sizes}"
+    raise InputError(f"`{name}` must be {wanted_type}, and is {_type(array.dtype, array.shape)}{hint}")
 
 
 def _type(dtype: Any, shape: Any) -> str:

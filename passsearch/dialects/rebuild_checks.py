@@ -104,7 +104,7 @@ def explain(note: str) -> Any:
     try:
         yield
     except (RuntimeError, TypeError, ValueError, AttributeError, ImportError, LookupError) as error:
-        if not note:
+        if not note or isinstance(error, checked_files.DeploymentError):
             raise
         fault = checked_files.last_line(error)
         raise checked_files.DeploymentError(f"{fault}{note}; build what was recorded, or tune again.") from error

@@ -18,7 +18,8 @@ except Exception as error:
     if __name__ != "__main__":
         raise
     folder = Path(__file__).resolve().parent
-    sys.exit(f"A file of {folder} is missing or damaged ({error!r}); copy the exported folder again, whole.")
+    fault = f"{type(error).__name__}: {error}"
+    sys.exit(f"A file of {folder} is missing or damaged ({fault}); copy the exported folder again, whole.")
 
 if __name__ != "__main__":
     from machine_pool import InputError

@@ -68,7 +68,7 @@ def _save_network(path: Path) -> Path:
 def run(*command: object) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(
-        list(map(str, command)), cwd="/", env=environment, capture_output=True, text=True, timeout=300
+        list(map(str, command)), cwd="/", env=environment, capture_output=True, text=True, timeout=600
     )
 
 
