@@ -83,7 +83,7 @@ class Rivals:
     def _time(self, specs: Sequence[EngineSpec]) -> dict[str, Any]:
         evaluator, opened = self.evaluator, self.evaluator.session
         own = artifact_engine(evaluator, OWN, self.candidate, folder=self.built.folder)
-        plan = EnginePlan(opened.threads, PROCESSES, ROUNDS, limit=evaluator.builder.limit(self.candidate))
+        plan = EnginePlan(opened.threads, PROCESSES, ROUNDS, limit=evaluator.builder.verification.limit(self.candidate))
         types = evaluator.network.inputs
         timing = EngineTiming(
             [own, *specs],
