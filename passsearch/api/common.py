@@ -30,7 +30,7 @@ from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate, session_settings
 from passsearch.store import RESULT, RunFolder, limit_cache_hourly, open_fact_cache, read_result, run_folders
-from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
+from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain, user_cache_folder
 from passsearch.worker import ScratchFolder
 
 Sizes: TypeAlias = str | Sequence[str]
@@ -247,7 +247,7 @@ def _last_run(session: Session) -> Path:
     The run is of the same sizes, where the file leaves them open, and of the same function.
     """
     toolchain = session.toolchain
-    folders = run_folders(cache_folder() / "runs")
+    folders = run_folders(user_cache_folder() / "runs")
     for folder in sorted(folders, key=lambda folder: -(folder / "log.jsonl").stat().st_mtime):
         with suppress(UserError):  # a run without a result
             result = read_result(folder)

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import device_of, is_sealed, seal
+from passsearch.evaluate import BUILD, device_of, is_sealed, seal
 from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
 from passsearch.store import read_deployment
@@ -61,8 +61,10 @@ def compiled_function(
     # A continued run may find another winner, so the folder is named after the winner.
     winner = f"{document['best']['pipeline']}|{document['best']['build']}"
     folder = run.absolute() / f"{COMPILED}-{crc32(winner.encode()):08x}"
-    if not is_sealed(folder):
+    origin = {"network": document["model"]["sha256"], "toolchain": f"{toolchain}", BUILD: folder.name, "winner": winner}
+    if not is_sealed(folder, origin):
         _build(document, run, folder=folder, catalogs=catalogs, trust=trust)
+        seal(folder, origin)
     home, _, function = compiler.opener.partition(":")
     function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(
         folder, device_of(document["target"])
@@ -90,4 +92,3 @@ def _build(document: Mapping[str, Any], run: Path, *, folder: Path, catalogs: Se
             raise UserError(f"The script that builds the winner of `{run}` failed; its messages stand above.")
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(script.parent / ARTIFACT_FOLDER, folder)
-    seal(folder)

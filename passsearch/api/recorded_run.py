@@ -49,7 +49,7 @@ def recorded_session(
     """
     recorded = read_deployment(document, folder)
     _require_dialect(document["toolchain"], toolchain, folder)
-    check_saved_network(folder / NETWORK, target=str(document["target"]), trust=trust)
+    check_saved_network(folder / NETWORK, document, trust=trust)
     session = open_session(
         replace(_saved_network(document, folder), **_saved_inputs(recorded, folder)),
         toolchain=toolchain or document["toolchain"]["name"],

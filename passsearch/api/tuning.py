@@ -36,12 +36,13 @@ from passsearch.core import (
     printable,
     require_trust,
 )
+from passsearch.errors import UserError
 from passsearch.evaluate import AUDIT_CASES, MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
 from passsearch.search import Run, RunOptions, audit_run, recorded_sequence, require_repetitions
 from passsearch.store import RESULT, read_result
-from passsearch.toolchain import cache_folder
+from passsearch.toolchain import cache_folder, user_cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
 
@@ -271,6 +272,11 @@ def tune(
         remember=remember,
     )
     run = Run(session, options)
+    if out is None and cache_folder() != user_cache_folder():
+        raise UserError(
+            f"The run would be kept in the cache folder `{user_cache_folder()}`, which cannot be written; name another "
+            "folder: --out DIR (out=)."
+        )
     folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
     if out is None:
         _log.info("no run folder was named; the run is in %s", folder)

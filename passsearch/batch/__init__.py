@@ -1,5 +1,6 @@
 """Batch jobs: many searches from one YAML file, on this machine or on the nodes of a Slurm cluster."""
 
+from passsearch.batch.code import require_trusted
 from passsearch.batch.collect import collect
 from passsearch.batch.cross import CrossJob, cross_jobs, cross_rows
 from passsearch.batch.job import BatchJob, TuneJob, tune_jobs
@@ -7,7 +8,7 @@ from passsearch.batch.jobs_file import EXECUTORS, Device, JobsFile, Network, rea
 from passsearch.batch.queues import LocalQueue, Queue, QueueState, SlurmQueue, open_queue
 from passsearch.batch.records import RECORDS
 from passsearch.batch.state import LOGS, JobState, job_states
-from passsearch.batch.submit import RESUBMIT, SUBMIT, submit, wait
+from passsearch.batch.submit import RESUBMIT, SUBMIT, cancel, submit, wait
 
 __all__ = [
     "EXECUTORS",
@@ -26,12 +27,14 @@ __all__ = [
     "QueueState",
     "SlurmQueue",
     "TuneJob",
+    "cancel",
     "collect",
     "cross_jobs",
     "cross_rows",
     "job_states",
     "open_queue",
     "read_jobs",
+    "require_trusted",
     "submit",
     "tune_jobs",
     "wait",

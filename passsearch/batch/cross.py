@@ -5,15 +5,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from passsearch.api import Progress, compare
 from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
 from passsearch.batch.jobs_file import for_comparison
 from passsearch.batch.records import RECORDS, read_document
 from passsearch.core import MACHINE_FAULTS, Json, safe_file_name
 from passsearch.errors import EnvironmentFault
 from passsearch.store import OtherSettings, write_json
+
+if TYPE_CHECKING:
+    from passsearch.api import Progress
 
 CROSS = "cross"
 """Folder of the comparisons, among the records."""
@@ -55,7 +57,7 @@ class CrossJob(BatchJob):
         """True if the comparison is there."""
         return self.comparison is not None
 
-    def run(self, progress: Progress) -> bool:
+    def run(self, progress: "Progress") -> bool:
         """Compare; what was measured before an interruption, by the same version, is not measured again."""
         measured = self.folder / MEASURED
         try:
@@ -72,7 +74,10 @@ class CrossJob(BatchJob):
         shutil.rmtree(measured, ignore_errors=True)  # its builds are large
         return True
 
-    def _compare(self, progress: Progress) -> Mapping[str, Any]:
+    def _compare(self, progress: "Progress") -> Mapping[str, Any]:
+        # It takes a second to load, which those who look at jobs do not need.
+        from passsearch.api import compare
+
         search, options = self.search, self.search.options
         shared = {name: options[name] for name in SHARED_OPTIONS if name in options}
         return compare(

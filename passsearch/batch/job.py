@@ -7,15 +7,14 @@ import re
 import socket
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from passsearch.api import Progress, tune
 from passsearch.batch.jobs_file import Device, JobsFile, Network
 from passsearch.batch.records import (
     FAILED,
@@ -31,7 +30,10 @@ from passsearch.batch.records import (
 from passsearch.core import USUAL_TRIALS, interruptible, safe_file_name, timestamp
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import catalog_files
-from passsearch.store import RESULT, RunInUse, accident_in, read_result
+from passsearch.store import OUTCOME_KEYS, RESULT, RunInUse, accident_in, read_result
+
+if TYPE_CHECKING:
+    from passsearch.api import Progress
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class BatchJob(ABC):
         return ""
 
     @abstractmethod
-    def run(self, progress: Progress) -> bool:
+    def run(self, progress: "Progress") -> bool:
         """Do the work that is left; return False if it was interrupted."""
 
     def __call__(self, turn: AbstractContextManager[object] | None = None) -> None:
@@ -114,8 +116,16 @@ class TuneJob(BatchJob):
     @property
     def result(self) -> Mapping[str, Any] | None:
         """The run's result; ``None`` if the run was interrupted or has none yet."""
+        return self._read(None)
+
+    @property
+    def _outcome(self) -> Mapping[str, Any] | None:
+        """What of the result says whether the run is done; hundreds of them are read at once."""
+        return self._read(OUTCOME_KEYS)
+
+    def _read(self, keys: Collection[str] | None) -> Mapping[str, Any] | None:
         try:
-            result = read_result(self.folder)
+            result = read_result(self.folder, keys=keys)
         except UserError:
             return None
         return None if result["interrupted"] else result
@@ -123,19 +133,19 @@ class TuneJob(BatchJob):
     @property
     def is_finished(self) -> bool:
         """True if the run has a result by these limits, of these files; larger limits continue it."""
-        result = self.result
+        result = self._outcome
         return result is not None and not self._reason_against(result)
 
     @property
     def unfinished_reason(self) -> str:
         """Why the result that is there is not enough; empty if it is enough or there is none."""
-        result = self.result
+        result = self._outcome
         return "" if result is None else self._reason_against(result)
 
     @property
     def accident(self) -> str:
         """Which accident of the machine left the result incomplete; empty if none did or there is none."""
-        result = self.result
+        result = self._outcome
         return "" if result is None else accident_in(result)
 
     @property
@@ -145,8 +155,11 @@ class TuneJob(BatchJob):
         accident = "" if result is None else accident_in(result)
         return None if accident and not self._is_accepted(accident) else result
 
-    def run(self, progress: Progress) -> bool:
+    def run(self, progress: "Progress") -> bool:
         """Search; return False if it was interrupted."""
+        # It takes a second to load, which those who look at jobs do not need.
+        from passsearch.api import tune
+
         result = tune(
             self.network.model,
             batch=self.network.batch,

@@ -1,13 +1,14 @@
 """The YAML file of a batch: networks, objectives, compilers and devices, whose product is the list of jobs."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
 from passsearch.catalog import Fields, read_yaml
-from passsearch.core import RULES, Json, parse_objectives
+from passsearch.core import RULES, Json, parse_objectives, printable
 from passsearch.errors import UserError
 
 EXECUTORS = ("local", "slurm")
@@ -38,6 +39,7 @@ _DEVICE_KEYS = (
     *("toolchains", "targets", "gpu", "at_once", "container", "setup"),
     *(*_SLURM_TEXTS, *_SLURM_NUMBERS, "exclusive", "slurm"),
 )
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _DAY_MIN = 24 * 60
 # A run may exceed its limit by a tenth, and a node has to load the network and its frameworks first.
 _OVERTIME, _START_MIN = 1.1, 15
@@ -92,6 +94,7 @@ class JobsFile:
     """The content of a batch's YAML file.
 
     Attributes:
+        path: The file.
         runs: Folder of the runs; on a cluster all nodes see it.
         executor: One of ``EXECUTORS``.
         networks: The networks.
@@ -100,6 +103,7 @@ class JobsFile:
         options: Arguments of ``tune`` by name.
     """
 
+    path: Path
     runs: Path
     executor: str
     networks: tuple[Network, ...]
@@ -121,13 +125,22 @@ def read_jobs(path: Path) -> JobsFile:
     fields.allow_only(_KEYS)
     options = _options(fields, folder)
     return JobsFile(
-        runs=folder / fields.text("runs"),
+        path=path,
+        runs=_runs(fields, folder),
         executor=fields.one_of("executor", EXECUTORS, default="local"),
         networks=tuple(_network(fields, item, folder) for item in _required_items(fields, "networks")),
         objectives=tuple(_objective(fields, item) for item in _required_items(fields, "objectives")),
         devices=_devices(fields, options),
         options=options,
     )
+
+
+def _runs(fields: Fields, folder: Path) -> Path:
+    runs = folder / fields.text("runs")
+    # Scripts of a cluster and tables name it.
+    if not str(runs).isprintable():
+        raise fields.fault("runs", printable(str(runs)), allowed="a path without control characters, its folder's too")
+    return runs
 
 
 def _required_items(fields: Fields, name: str) -> tuple[Json, ...]:
@@ -182,6 +195,10 @@ def _devices(owner: Fields, options: Mapping[str, Json]) -> tuple[Device, ...]:
 
 
 def _device(owner: Fields, name: str, values: Json, options: Mapping[str, Json]) -> Device:
+    # It gets into the scripts and the names of jobs.
+    if not _PLAIN_NAME.fullmatch(name):
+        allowed = "a name of letters, digits, `.`, `_` and `-`, 60 at most"
+        raise owner.fault("devices", printable(name), allowed=allowed)
     fields = owner.inner(f"devices.{name}", values)
     fields.allow_only(_DEVICE_KEYS)
     return Device(

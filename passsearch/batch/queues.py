@@ -24,6 +24,9 @@ from passsearch.toolchain import cache_folder
 MOST_REQUEUES = 100
 """Number of times that a job which reached the scheduler's time limit is queued again."""
 
+JOB_NAME = "passsearch-"
+"""Beginning of the names of Slurm jobs."""
+
 POLL_S = 2.0
 """Seconds after which a process that waits for the machine looks again."""
 
@@ -60,6 +63,10 @@ class Queue(Protocol):
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         """Return the state of each of these jobs that has not ended."""
+        ...
+
+    def cancel(self, ids: Collection[str]) -> Collection[str]:
+        """Tell jobs to end, and return those that were told: this program's own that this machine can reach."""
         ...
 
 
@@ -108,6 +115,16 @@ class LocalQueue:
                 states[id_] = QueueState(False)
         return states
 
+    def cancel(self, ids: Collection[str]) -> Collection[str]:
+        """Send SIGTERM to the processes of jobs, which keep what they have measured."""
+        # A record is a file that others may have written, so its number alone is no reason to end a process.
+        processes = _processes(self.folder)
+        told = {id_: _ending(processes, id_) for id_ in ids}
+        for process in (process for each in told.values() for process in each):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                process.terminate()
+        return [id_ for id_, each in told.items() if each]
+
 
 @dataclass(frozen=True)
 class SlurmQueue:
@@ -122,7 +139,7 @@ class SlurmQueue:
         _require_command("sbatch")
         executor = submitit.SlurmExecutor(self.folder, max_num_timeout=MOST_REQUEUES, python=_python(device))
         executor.update_parameters(
-            job_name=f"passsearch-{device.name}",
+            job_name=f"{JOB_NAME}{device.name}",
             array_parallelism=device.at_once,
             setup=list(device.setup) or None,
             **_queued_again(device.slurm),
@@ -140,17 +157,30 @@ class SlurmQueue:
         """Return the jobs that `squeue` lists; it needs no accounting database, which many clusters lack."""
         _require_command("squeue")
         # Those of all users: a colleague may have submitted the same file.
-        words = ["squeue", "--noheader", "--array", "--format=%i|%T|%r"]
-        try:
-            lines = _submitit().helpers.CommandFunction(words, verbose=False)().splitlines()
-        except _submitit().core.utils.FailedJobError as error:
-            raise EnvironmentFault(f"Slurm does not answer: {_one_line(error)}; try again later.") from None
+        lines = self._ask("squeue", "--noheader", "--array", "--format=%i|%T|%r")
         rows = [line.split("|", 2) for line in lines]
         return {
             id_: QueueState(state == "PENDING", "" if reason == "None" else reason)
             for id_, state, reason in rows
             if id_ in ids
         }
+
+    def cancel(self, ids: Collection[str]) -> Collection[str]:
+        """Cancel jobs that have the name of this program's."""
+        _require_command("scancel")
+        rows = [line.split("|", 1) for line in self._ask("squeue", "--noheader", "--array", "--me", "--format=%i|%j")]
+        own = [id_ for id_, name in rows if id_ in ids and name.startswith(JOB_NAME)]
+        if own:
+            self._ask("scancel", *own)
+        return own
+
+    @staticmethod
+    def _ask(*words: str) -> list[str]:
+        try:
+            answer: str = _submitit().helpers.CommandFunction(list(words), verbose=False)()
+        except _submitit().core.utils.FailedJobError as error:
+            raise EnvironmentFault(f"Slurm does not answer: {_one_line(error)}; try again later.") from None
+        return answer.splitlines()
 
 
 @dataclass(frozen=True)
@@ -224,17 +254,33 @@ def _require_command(name: str) -> None:
 
 def _local_jobs(folder: Path) -> set[str]:
     """Return submitit's names of the local jobs that have a process, of those that write into a folder."""
-    names = set()
+    return {name for _, words, names in _processes(folder, just_started=True) for name in names}
+
+
+def _processes(folder: Path, *, just_started: bool = False) -> list[tuple[psutil.Process, str, tuple[str, str]]]:
+    """Return the processes of jobs that write into a folder, with their words and the names that their job may have.
+
+    A process that is just being started has no words yet; with ``just_started`` it is among them, because it may be the
+    one that a job begins with.
+    """
+    found = []
     for process in psutil.process_iter():
         # Processes end while the list is read, and those of other users do not show their environment.
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             words = " ".join(process.cmdline())
-            # A process that is just being started has no words yet; it may be the one that a job begins with.
-            if not words or ("submitit." in words and str(folder) in words):
-                names.add(str(process.pid))
+            if ("submitit." in words and str(folder) in words) or (just_started and not words):
                 # The job goes on if only the process that watches it was killed.
-                names.add(process.environ().get("SUBMITIT_LOCAL_JOB_ID", ""))
-    return names
+                names = str(process.pid), process.environ().get("SUBMITIT_LOCAL_JOB_ID", "")
+                found.append((process, words, names))
+    return found
+
+
+def _ending(processes: Sequence[tuple[psutil.Process, str, tuple[str, str]]], id_: str) -> list[psutil.Process]:
+    """Return the processes that do a job's work, or those that would start it; none for a job of another machine."""
+    host, _, pid = id_.partition(":")
+    own = [(process, words) for process, words, names in processes if pid in names and host == socket.gethostname()]
+    working = [process for process, words in own if "submitit.core._submit" in words]
+    return working or [process for process, _ in own]
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""Submit what is left to do, and nothing twice."""
+"""Submit what is left to do, and nothing twice; cancel what is queued or running."""
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ RESUBMIT = frozenset({FAILED, INTERRUPTED})
 
 MOST_SILENCES = 20
 """Number of times in a row that a queue may give no answer while somebody waits for its jobs."""
+
+MOST_SIGNALS, LONGEST_END_S, END_POLL_S = 2, 10.0, 0.5
+"""Number of times that a job is told to end, seconds in which it should, and seconds between two looks."""
 
 LONGEST_SUBMISSION_S = 300.0
 """Seconds that a submission waits for another one."""
@@ -62,6 +66,54 @@ def submit(
             for device in _devices(due):
                 _submit_device([job for job in due if job.device == device], device, queue)
     return due
+
+
+def cancel(jobs: Sequence[BatchJob], *, runs: Path, queues: OpenQueue = open_queue) -> list[BatchJob]:
+    """Tell the jobs that are queued or running to end, wait some seconds for it, and return them.
+
+    Each keeps what it has measured and is interrupted then; a later submission continues it.
+
+    Args:
+        jobs: The jobs.
+        runs: Folder of all runs of the batch.
+        queues: Function that opens a queue.
+
+    Raises:
+        EnvironmentFault: A queue cannot be used here.
+    """
+    if not (runs / RECORDS).is_dir():
+        return []
+    with _only_one(runs / RECORDS / ".lock"):
+        told = _tell(jobs, queues)
+        # A process that is just starting does not take the signal.
+        for _ in range(MOST_SIGNALS - 1):
+            if not _await_end(told, queues):
+                break
+            told += [job for job in _tell(told, queues) if job not in told]
+        return told
+
+
+def _tell(jobs: Sequence[BatchJob], queues: OpenQueue) -> list[BatchJob]:
+    """Tell jobs to end, and return those that were told."""
+    by_executor: defaultdict[str, dict[str, BatchJob]] = defaultdict(dict)
+    for state in job_states(jobs, queues):
+        if state.state in (QUEUED, RUNNING) and state.submission is not None:
+            by_executor[state.submission.executor][state.submission.id] = state.job
+    told = []
+    for executor, by_id in by_executor.items():
+        folder = next(iter(by_id.values())).records.folder / LOGS
+        told += [by_id[id_] for id_ in queues(executor, folder).cancel(by_id.keys())]
+    return told
+
+
+def _await_end(jobs: Sequence[BatchJob], queues: OpenQueue) -> bool:
+    """Wait some seconds until jobs have ended; return whether one has not."""
+    end_s = time.monotonic() + LONGEST_END_S
+    while any(state.state in (QUEUED, RUNNING) for state in job_states(jobs, queues)):
+        if time.monotonic() > end_s:
+            return True
+        time.sleep(END_POLL_S)
+    return False
 
 
 def wait(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from passsearch.cli.options import AsJson
+from passsearch.cli.options import AsJson, Trust
 from passsearch.cli.output import NEGATIVE, print_note, print_result
 from passsearch.errors import UserError
 
@@ -34,11 +34,14 @@ def batch_commands() -> typer.Typer:
     app.command()(status)
     app.command()(collect)
     app.command()(resubmit)
+    app.command()(cancel)
     app.command()(cross)
     return app
 
 
-def submit(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_json: AsJson = False) -> int:
+def submit(
+    file: JobsPath, *, executor: Executor = None, wait: Wait = False, trust: Trust = False, as_json: AsJson = False
+) -> int:
     """Submit the jobs that are new or were cut off.
 
     Jobs that are finished, queued or running are left alone, so it is safe to submit twice. A job that was cut off
@@ -46,14 +49,16 @@ def submit(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_
     """
     from passsearch.batch import SUBMIT
 
-    return _submit(file, executor, states=SUBMIT, wait=wait, as_json=as_json)
+    return _submit(file, executor, states=SUBMIT, wait=wait, trust=trust, as_json=as_json)
 
 
-def resubmit(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_json: AsJson = False) -> int:
+def resubmit(
+    file: JobsPath, *, executor: Executor = None, wait: Wait = False, trust: Trust = False, as_json: AsJson = False
+) -> int:
     """Submit the jobs that failed or were cut off."""
     from passsearch.batch import RESUBMIT
 
-    return _submit(file, executor, states=RESUBMIT, wait=wait, as_json=as_json)
+    return _submit(file, executor, states=RESUBMIT, wait=wait, trust=trust, as_json=as_json)
 
 
 def status(file: JobsPath, *, as_json: AsJson = False) -> None:
@@ -63,6 +68,23 @@ def status(file: JobsPath, *, as_json: AsJson = False) -> None:
 
     jobs = read_jobs(file)
     document = _states_document(file, jobs.runs, job_states(tune_jobs(jobs)))
+    print_result(document, batch_states_text(document), as_json=as_json)
+
+
+def cancel(file: JobsPath, *, as_json: AsJson = False) -> None:
+    """End the jobs that are queued or running.
+
+    They keep what they have measured, and submitting continues them.
+    """
+    from passsearch import batch
+    from passsearch.report import batch_states_text
+
+    content = batch.read_jobs(file)
+    searches = batch.tune_jobs(content)
+    jobs: list[BatchJob] = [*searches, *batch.cross_jobs(searches)]
+    cancelled = batch.cancel(jobs, runs=content.runs)
+    document = _states_document(file, content.runs, batch.job_states(searches))
+    document["cancelled"] = [job.name for job in cancelled]
     print_result(document, batch_states_text(document), as_json=as_json)
 
 
@@ -87,7 +109,9 @@ def collect(
     print_result(document, batch_results_text(document), as_json=as_json)
 
 
-def cross(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_json: AsJson = False) -> int:
+def cross(
+    file: JobsPath, *, executor: Executor = None, wait: Wait = False, trust: Trust = False, as_json: AsJson = False
+) -> int:
     """Measure each device's winner on the other devices.
 
     Submits the comparisons that are missing, and shows those that are there: whether a sequence that was found on one
@@ -97,6 +121,7 @@ def cross(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_j
     from passsearch.report import batch_states_text, cross_text
 
     content = batch.read_jobs(file)
+    batch.require_trusted(content, trust=trust)
     jobs = batch.cross_jobs(batch.tune_jobs(content))
     name = executor or content.executor
     if name == "local":
@@ -112,11 +137,14 @@ def cross(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_j
     return _exit_status(states)
 
 
-def _submit(file: Path, executor: str | None, *, states: Collection[str], wait: bool, as_json: bool) -> int:
+def _submit(
+    file: Path, executor: str | None, *, states: Collection[str], wait: bool, trust: bool, as_json: bool
+) -> int:
     from passsearch import batch
     from passsearch.report import batch_states_text
 
     content = batch.read_jobs(file)
+    batch.require_trusted(content, trust=trust)
     jobs, name = batch.tune_jobs(content), executor or content.executor
     if name == "local":
         _require_toolchains(jobs)

@@ -64,9 +64,9 @@ def clean(
 
 
 def _runs_folder(folder: Path | None) -> Path:
-    from passsearch.toolchain import cache_folder
+    from passsearch.toolchain import user_cache_folder
 
-    return folder or cache_folder() / "runs"
+    return folder or user_cache_folder() / "runs"
 
 
 def _row(run: "StoredRun") -> dict[str, Json]:

@@ -21,7 +21,7 @@ from passsearch.evaluate.pool import LOG
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import Built, FreshCompile, Network
-from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.seal import BUILD, is_sealed, seal
 from passsearch.evaluate.sequence_check import CheckedSequence, check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
@@ -52,6 +52,7 @@ from passsearch.evaluate.verify import DEVIATION, Agreement
 __all__ = [
     "ACCIDENTS",
     "AUDIT_CASES",
+    "BUILD",
     "DEVIATION",
     "FAILED",
     "LOG",

@@ -70,10 +70,41 @@ class Applier:
         targets = [edge.target for edge in self.path(pipeline)]
         return [self.graph.root, *(target for target in targets if isinstance(target, str))]
 
-    def apply_seconds(self, pipeline: Pipeline) -> float:
-        """Return the time to apply exactly this pipeline, even if a cheaper one leads to the same state."""
-        # `compare` charges every pipeline its own passes. A search takes `StateGraph.cheapest` instead.
-        return sum(edge.seconds for edge in self.path(pipeline))
+    def apply_seconds(self, pipeline: Pipeline) -> float | Failure:
+        """Return the time that this run takes to apply exactly this pipeline, or why it cannot be applied."""
+        state, seconds = self.graph.root, 0.0
+        for step in pipeline.passes:
+            edge = self._edge(state, step)
+            if isinstance(edge.target, Failure):
+                return edge.target
+            own_s = self._own_seconds(state, step, edge)
+            if isinstance(own_s, Failure):
+                return own_s
+            state, seconds = edge.target, seconds + own_s
+        return seconds
+
+    def _own_seconds(self, state: str, step: PassSpec, edge: Edge) -> float | Failure:
+        """Return how long this run takes for an edge: one that an earlier run found is applied once more."""
+        key = f"{state}|{step}"
+        if not edge.is_recalled:
+            return edge.seconds
+        # Of another kind than the edge itself, whose time in the log says which edges the sampler knew.
+        fact = self._facts.recall_or_record("applied", key, lambda: self.compiler.apply(state, step))
+        if "failure" in fact:
+            return Failure.from_json(fact["failure"])
+        if fact["state"] != edge.target:
+            return Failure("unstable", "apply", step.name, "the pass leads to another IR than in an earlier run")
+        return float(fact["seconds"])
+
+    def known_state(self, pipeline: Pipeline) -> str | None:
+        """Return the state that recorded edges say a pipeline leads to; ``None`` if they do not say. Apply nothing."""
+        state = self.graph.root
+        for step in pipeline.passes:
+            edge = self.cached_edge(state, step)
+            if edge is None or isinstance(edge.target, Failure):
+                return None
+            state = edge.target
+        return state
 
     def hashes(self, pipeline: Pipeline) -> list[str]:
         """Return the compiler's own hash of the root and of the state after every pass, up to the first failure."""

@@ -17,8 +17,8 @@ from passsearch.evaluate.disk_limit import DiskLimit, delete_folder
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.import_proof import ImportProof
 from passsearch.evaluate.pool import WorkerPool
-from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
-from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.records import RECALLED, BuildFact, Built, FreshCompile, Network
+from passsearch.evaluate.seal import Origin, is_build_sealed, seal_build
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.source_reference import SourceReference
 from passsearch.evaluate.verification import Verification
@@ -55,18 +55,23 @@ class Builder:
         applier: Applier,
         folder: Path,
         disk: DiskLimit,
+        origin: Origin,
         ask_source: Callable[[], SourceReference] = SourceReference,
     ) -> None:
         """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
 
+        ``origin`` is what their seals say of them, and
         ``ask_source`` writes the outputs of the network's own framework; without it the import is the reference.
         """
         self._session, self._facts = session, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
         parts: Any = {"network": network, "pool": pool}
-        self.verification = Verification(session, **parts, file=folder / REFERENCE, ask_source=ask_source)
+        self.verification = Verification(
+            session, **parts, file=folder / REFERENCE, origin=origin, ask_source=ask_source
+        )
         parts |= {"facts": facts, "verification": self.verification}
         self.proof = ImportProof(session, **parts, build=self._build_import)
+        self._origin = origin
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
@@ -105,6 +110,9 @@ class Builder:
         runs = not self._session.cannot_run_reason
         if runs and fact is not None and "failure" not in fact and fact.get("deviation") is None:
             fact = None
+        # What an earlier run built is built again, unless its outputs are wrong: its times say nothing about today.
+        if fact is not None and fact.get(RECALLED) and not isinstance(self._judge(fact, candidate)[1], Failure):
+            fact = None
         self._attempts.add(key)
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
@@ -140,11 +148,15 @@ class Builder:
             self.proof.note(self.verification.judge(self.verification.compare(built, is_baseline=True), candidate))
         return self.proof.require()
 
+    def key(self, state: str, options: BuildOptions) -> str:
+        """Return the key of a build."""
+        # It has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
+        # different limits.
+        return f"{state}|{options.key}{self.verification.reference_key}"
+
     def _place(self, state: str, options: BuildOptions) -> tuple[str, Path]:
         """Return the key and the folder of a build."""
-        # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
-        # different limits.
-        key = f"{state}|{options.key}{self.verification.reference_key}"
+        key = self.key(state, options)
         # A log of another user may name any state.
         return key, self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
 
@@ -182,7 +194,7 @@ class Builder:
 
     def has(self, folder: Path) -> bool:
         """Return whether the files of an artifact exist and a run of this user has written them."""
-        if folder not in self._own and is_sealed(folder):
+        if folder not in self._own and is_build_sealed(folder, self._origin):
             self._own.add(folder)
         return folder in self._own and folder.exists()
 
@@ -348,7 +360,7 @@ class Builder:
         return max(run_s - (monotonic() - self.verification.begin_s), LEAST_LEFT_S)
 
     def _keep(self, folder: Path) -> None:
-        seal(folder)
+        seal_build(folder, self._origin)
         self._own.add(folder)
 
     def _verify(self, folder: Path, state: str, *, longest_s: float = math.inf) -> Fact:

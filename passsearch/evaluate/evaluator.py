@@ -17,11 +17,12 @@ from passsearch.evaluate.build import REFERENCE, Builder
 from passsearch.evaluate.compiler import Compiler
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.gain_memory import GainMemory
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
-from passsearch.evaluate.model_import import import_network, loadable_model
+from passsearch.evaluate.model_import import import_network, loadable_model, saved_network
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
-from passsearch.evaluate.seal import seal
+from passsearch.evaluate.seal import origin_of, seal
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
 from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
@@ -53,6 +54,7 @@ class WorkerEvaluator:
         network: The imported network.
         applier: Applies passes; also the ``Explorer`` of this network.
         builder: Builds and verifies artifacts.
+        gains: Gains that earlier runs have read.
         seconds: Wall time by stage, earlier starts of the run included.
     """
 
@@ -89,6 +91,7 @@ class WorkerEvaluator:
         self._needed: Collection[Built] | None = None
         self._disk = disk = DiskLimit(folder, log, most_bytes=run_limit_bytes())
         self._facts = FactStore(session, log, cache=cache, seconds=self.seconds, disk=disk)
+        is_new = not log.kinds
         with ExitStack() as undo:
             undo.callback(self.close)  # after Ctrl-C too: the caller gets no object that it could close
             self.network = import_network(self._facts, self._pool, session=session, source=imported)
@@ -96,17 +99,17 @@ class WorkerEvaluator:
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=imported), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
+        run: Any = {"origin": origin_of(session, self._facts.run_number(is_new=is_new)), "facts": self._facts}
         self.builder = Builder(
             session,
             **parts,
-            facts=self._facts,
+            **run,
             applier=self.applier,
             folder=folder,
             disk=disk,
-            ask_source=lambda: source_reference(
-                session, network=self.network, facts=self._facts, file=folder / REFERENCE
-            ),
+            ask_source=lambda: source_reference(session, network=self.network, file=folder / REFERENCE, **run),
         )
+        self.gains = GainMemory(self._facts, self.applier, self.builder, is_new=is_new)
         self._timing = Timing(session, **parts, verification=self.builder.verification)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
@@ -127,6 +130,11 @@ class WorkerEvaluator:
         shutil.rmtree(self.folder / STATES, ignore_errors=True)
 
     @property
+    def recalled_times(self) -> int:
+        """Number of schedules of kernels that an earlier run has timed."""
+        return len(self._kernels.recalled)
+
+    @property
     def is_shared(self) -> bool:
         """True if new facts reach later runs; false while another run writes the fact cache."""
         return self._facts.is_shared
@@ -134,6 +142,10 @@ class WorkerEvaluator:
     def reach(self, pipeline: Pipeline) -> str | Failure:
         """Return the state a pipeline leads to."""
         return self.applier.reach(pipeline)
+
+    def apply_seconds(self, pipeline: Pipeline) -> float | Failure:
+        """Return the time that this run takes to apply exactly this pipeline, or why it cannot be applied."""
+        return self.applier.apply_seconds(pipeline)
 
     def op_counts(self, state: str) -> Mapping[str, int]:
         """Return the counts of operators, fused groups and constants of a state; empty if they are unavailable."""
@@ -374,7 +386,7 @@ class WorkerEvaluator:
         expected = self.builder.verification.expected_outputs(built.folder, candidate)
         if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
             return None
-        seal(folder / NETWORK)
+        seal(folder / NETWORK, saved_network(self.session.model.sha256))
         if self.builder.source.runtime:
             shutil.copyfile(self.builder.reference, folder / EXPECTED)
         if samples := self.network.samples:

@@ -1,24 +1,31 @@
 """The facts of a run: found in its log or in the fact cache, recorded once, and read as typed records."""
 
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from passsearch.core import Failure
+from passsearch.core import NOTICE_LOG, Failure
 from passsearch.evaluate.disk_limit import DiskLimit
-from passsearch.evaluate.records import RECALLED
+from passsearch.evaluate.fact_shapes import is_fact
+from passsearch.evaluate.records import BUSY, RECALLED
 from passsearch.evaluate.session import Session
 from passsearch.store import Fact, Log
 
-# Winners are confirmed on samples that did not choose them (docs/measurement.md), so `fresh`, `timed` and `consumed`
-# stay in the log of their run. `steady` and `census` are names of recorded logs: deterministic passes, operator counts.
+# Times hold for the load of the machine at that moment, so what a result shows or a plan rests on (`samples`, `timed`,
+# `fresh`, `consumed`) stays in the log of its run. An `edge` and a `build` say to a later run where a pass leads and
+# whether outputs are wrong, a `gain` and a `variant` what to try first. `steady` and `census` are names of recorded
+# logs: deterministic passes, operator counts.
 SHARED_KINDS = frozenset(
     {
-        *("load", "edge", "steady", "census", "hash", "reference", "build", "samples", "exploring"),
+        *("load", "edge", "steady", "census", "hash", "reference", "build", "gain", "exploring"),
         *("kernels", "regions", "variant", "import"),
     }
 )
 """Kinds of facts that hold for later runs too."""
+
+ONCE_KINDS = frozenset({"build", "gain"})
+"""Kinds of facts that later runs make again for their times; the fact cache keeps the first."""
 
 LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 """Kinds of failures that hold for later runs too. A full disk or a busy machine does not."""
@@ -32,6 +39,7 @@ VERBS = {"edge": "apply", "variant": "variants"}
 Record = TypeVar("Record")
 
 _log = logging.getLogger(__name__)
+_notices = logging.getLogger(NOTICE_LOG)
 
 
 class FactStore:
@@ -76,9 +84,9 @@ class FactStore:
             key: Its key.
             limit_s: Longest time that the request for it might take now, in seconds; by default the deadline.
         """
-        fact = self._run_log.recall(kind, key)
+        fact = _whole(kind, key, self._run_log.recall(kind, key))
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
-            fact = self._cache.recall(kind, key)
+            fact = _whole(kind, key, self._cache.recall(kind, key))
             # Copied, so that the run can be continued from its own log, and so that the log knows when the run first
             # used the fact: `precedes_sampling` and the clock of a resumed search depend on that time.
             copy = {"spent": self._spent, RECALLED: True}
@@ -104,9 +112,8 @@ class FactStore:
         fact = {"deadline_s": self._deadline_s(kind), **fact}
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
-        if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
-            self._cache.record(kind, key, fact=_without_log(fact))
-            in_cache = self._cache.writable
+        if self._cache is not None and self._is_lasting(kind, key, fact):
+            in_cache = self._record_in_cache(self._cache, kind, key, _without_log(fact))
         if failure == "timeout" or _is_accident(kind, failure):
             self._failed.add((kind, key))
         if failure is not None:
@@ -116,6 +123,35 @@ class FactStore:
         if self._disk is not None:
             self._disk.require_room_in_log()
         return recorded
+
+    @staticmethod
+    def _record_in_cache(cache: Log, kind: str, key: str, fact: Fact) -> bool:
+        """Leave a fact to later runs; return whether it is on disk. No run ends for a cache that is full."""
+        try:
+            cache.record(kind, key, fact=fact)
+        except OSError as error:
+            _notices.warning("%s cannot be written (%s); new facts stay in the run folder", cache.path, error)
+            cache.stop_writing()
+        return cache.writable
+
+    def _is_lasting(self, kind: str, key: str, fact: Fact) -> bool:
+        """Return whether a fact says something to later runs that the fact cache does not have yet."""
+        failure = fact.get("failure", {}).get("kind")
+        if kind not in SHARED_KINDS or fact.get(BUSY) or not (kind == "steady" or failure in LASTING_FAILURES):
+            return False
+        earlier = self._cache.peek(kind, key) if kind in ONCE_KINDS and self._cache else None
+        return earlier is None or "failure" in earlier or not is_fact(kind, earlier)
+
+    def run_number(self, *, is_new: bool) -> str:
+        """Return a number that no other run has; empty for a run of an earlier version. ``is_new`` is of this start."""
+        if is_new:
+            return str(self.recall_or_record("run", "", lambda: {"number": secrets.token_hex(8)})["number"])
+        return str((self.recall("run", "") or {}).get("number", ""))
+
+    def remembered(self, kind: str) -> dict[str, Fact]:
+        """Return the facts of one kind that earlier runs recorded, by key; none of them is used up by that."""
+        facts = {} if self._cache is None else self._cache.of_kind(kind)
+        return {key: fact for key, fact in facts.items() if is_fact(kind, fact)}
 
     def recall_or_record(self, kind: str, key: str, make: Callable[[], Fact]) -> Fact:
         """Return the recorded fact, or make and record it."""
@@ -142,6 +178,14 @@ def _without_log(fact: Fact) -> Fact:
     if "failure" not in fact:
         return fact
     return {**fact, "failure": {key: value for key, value in fact["failure"].items() if key != "log"}}
+
+
+def _whole(kind: str, key: str, fact: Fact | None) -> Fact | None:
+    """Return a fact, ``None`` if it has not the content of its kind."""
+    if fact is None or is_fact(kind, fact):
+        return fact
+    _log.warning("a recorded fact is none, so it is made again: %s %s", kind, key or "(network)")
+    return None
 
 
 def _is_accident(kind: str, failure: str | None) -> bool:

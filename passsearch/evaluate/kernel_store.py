@@ -13,6 +13,7 @@ from passsearch.dialects.contract import Kernel
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.facts import ACCIDENTS, FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.records import RECALLED
 from passsearch.evaluate.session import Session
 from passsearch.measure import cache_bytes
 from passsearch.store import Fact
@@ -67,7 +68,11 @@ class _OwnPool(local):
 
 
 class KernelStore:
-    """Lists and times the kernels of states."""
+    """Lists and times the kernels of states.
+
+    Attributes:
+        recalled: Keys of the times that an earlier run has taken; they say what to try, and no result shows them.
+    """
 
     def __init__(
         self, session: Session, *, pool: WorkerPool, applier: Applier, facts: FactStore, shared: FactStore
@@ -83,6 +88,7 @@ class KernelStore:
         """
         self._session, self._pool, self._applier = session, pool, applier
         self._facts, self._shared = facts, shared
+        self.recalled: set[str] = set()
         self._cache_bytes = cache_bytes()
         self._threads: ThreadPoolExecutor | None = None
         self._own = _OwnPool()
@@ -132,7 +138,9 @@ class KernelStore:
         If every schedule fails, return the failure of the first. Outputs are compared with those of the first, and so
         are times: it runs in turns with every other one.
         """
-        facts = {step: self._shared.recall("variant", self._key(network, kernel, step)) for step in steps}
+        keys = {step: self._key(network, kernel, step) for step in steps}
+        facts = {step: self._shared.recall("variant", key) for step, key in keys.items()}
+        self.recalled |= {keys[step] for step, fact in facts.items() if fact and fact.get(RECALLED)}
         if missing := [step for step, fact in facts.items() if fact is None]:
             answers = self._time(network, kernel, missing, reference=steps[0])
             facts |= self._record(network, kernel, missing, answers)

@@ -30,7 +30,7 @@ from passsearch.evaluate.compiler import load_request
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import RETRIED, SPOILS, WorkerPool
 from passsearch.evaluate.records import Network
-from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.seal import Origin, is_sealed, seal
 from passsearch.evaluate.session import Session
 from passsearch.frontends import (
     ModelFile,
@@ -108,7 +108,7 @@ def _imported(session: Session, folder: Path) -> ModelFile:
 
 def _is_whole(imported: Path) -> bool:
     """Return whether the folder of an imported network is as its import left it; a damaged one is removed."""
-    if not imported.exists() or is_sealed(imported):
+    if not imported.exists() or is_sealed(imported, {"import": imported.name}):
         return imported.exists()
     # A shared cache that is read-only was sealed by its owner.
     if not os.access(imported.parent, os.W_OK):
@@ -158,7 +158,7 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
 
 
 def _publish(folder: Path, imported: Path) -> None:
-    seal(folder)
+    seal(folder, {"import": imported.name})
     try:
         replace_durably(folder, imported)
     except OSError:
@@ -199,19 +199,25 @@ def import_digest(session: Session) -> str:
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
-def check_saved_network(network: Path, *, target: str, trust: bool) -> None:
+def saved_network(sha256: str) -> Origin:
+    """Return what the network of a run folder is of, from the digest of the file that the user named."""
+    return {"network": sha256}
+
+
+def check_saved_network(network: Path, document: Mapping[str, Any], *, trust: bool) -> None:
     """Refuse the network of a run folder that calls other code, unless a run of this user wrote it.
 
     Args:
         network: The file.
-        target: The run's target.
+        document: The run's result.
         trust: True to run what it calls.
 
     Raises:
         UserError: The network calls other code and another user may have written it, or the target has options of LLVM
             itself, and the folder is not trusted.
     """
-    code = [] if is_sealed(network) else find_code(network)
+    origin, target = saved_network(str(document["model"]["sha256"])), str(document["target"])
+    code = [] if is_sealed(network, origin) else find_code(network)
     require_trust(network, [*code, *find_options(target)], trust=trust)
 
 

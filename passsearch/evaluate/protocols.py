@@ -35,6 +35,9 @@ class Evaluator(Protocol):
     def reach(self, pipeline: Pipeline) -> str | Failure:
         """Return the state a pipeline leads to."""
 
+    def apply_seconds(self, pipeline: Pipeline) -> float | Failure:
+        """Return the time that this run takes to apply exactly this pipeline, or why it cannot be applied."""
+
     def op_counts(self, state: str) -> Mapping[str, int]:
         """Return the counts of operators, fused groups and constants of a state; empty if they are unavailable."""
 

@@ -18,8 +18,11 @@ from passsearch.core import (
 from passsearch.evaluate.verify import Agreement, VerifyFact
 from passsearch.store import Fact
 
-RECALLED = "recalled"
-"""Key of facts in a run's log that an earlier run measured."""
+RECALLED = "earlier"
+"""Key of facts in a run's log that an earlier run recorded. Their times are those of another load of the machine."""
+
+BUSY = "busy"
+"""Key of facts that were timed while others used the machine; no later run gets them."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,6 @@ class BuildFact:
         verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
         run_s: Seconds of the fastest inference of those whose outputs were compared; ``None`` where nothing ran, or in
             logs from before it was recorded.
-        recalled: True if an earlier run built it, and the fact cache had the answer.
     """
 
     digest: str
@@ -103,7 +105,6 @@ class BuildFact:
     plan_bytes: int | None
     verification: VerifyFact | None
     run_s: float | None
-    recalled: bool = False
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "BuildFact":
@@ -117,7 +118,6 @@ class BuildFact:
             plan_bytes=fact["plan_bytes"],
             verification=VerifyFact.from_fact(fact) if fact.get("deviation") is not None else None,
             run_s=fact.get("run_s"),
-            recalled=bool(fact.get(RECALLED)),
         )
 
 
@@ -142,7 +142,6 @@ class Built:
         agreement: Agreement of its outputs with the reference.
         run_s: Seconds of its fastest inference of those whose outputs were compared; ``None`` where it is unknown.
         device_bytes: Memory of a GPU that the artifact takes: weights, code, activations and workspace.
-        recalled: True if an earlier run built it, and the fact cache had the answer.
     """
 
     state: str
@@ -158,7 +157,6 @@ class Built:
     agreement: Agreement = field(default_factory=Agreement)
     run_s: float | None = None
     device_bytes: int | None = None
-    recalled: bool = False
 
     @classmethod
     def of(
@@ -180,7 +178,6 @@ class Built:
             agreement=agreement,
             run_s=record.run_s,
             device_bytes=verified.device_bytes if verified else None,
-            recalled=record.recalled,
         )
 
 

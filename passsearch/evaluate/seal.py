@@ -1,43 +1,86 @@
 """Seals: proof that a run of this user wrote an artifact, which is machine code and runs as soon as it is loaded.
 
-A run folder may come from somebody else. The seal is a keyed digest (HMAC, RFC 2104) of the content, and the key is in
-the user's cache folder. An artifact without a valid seal is built again.
+A run folder may come from somebody else. The seal is a keyed digest (HMAC, RFC 2104) of the content and of what it is
+the content of, and the key is in the user's cache folder. An artifact without a valid seal, or with that of another
+artifact, is built again.
 """
 
 import contextlib
 import hmac
+import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
+from passsearch.core import parse_json
+from passsearch.evaluate.code_digest import dialect_digest
+from passsearch.evaluate.session import Session
 from passsearch.toolchain import cache_folder
+
+Origin: TypeAlias = Mapping[str, str]
+"""What a sealed file or folder is of, by kind: run, network, toolchain, and the build by the name of its folder."""
+
+BUILD = "build"
 
 KEY_BYTES = 32
 CHUNK_BYTES = 1 << 20
 
 
-def seal(path: Path) -> None:
-    """Record that this user's run has written a file or a folder."""
+def origin_of(session: Session, run: str) -> Origin:
+    """Return what the artifacts of a run are of; ``run`` is the run's own number."""
+    toolchain = session.toolchain
+    compiler = (toolchain.name, toolchain.tvm_version, toolchain.tvm_commit, toolchain.python, session.target)
+    code = f"{dialect_digest(toolchain.dialect)} {session.catalogs_sha256}"
+    return {"run": run, "network": session.model.sha256, "toolchain": " ".join(map(str, compiler)), "code": code}
+
+
+def seal(path: Path, origin: Origin) -> None:
+    """Record that this user's run has written a file or a folder, and of what.
+
+    Args:
+        path: The file or folder. That of a build keeps its name, which is part of the seal, for ever.
+        origin: What it is of.
+    """
     # Without its seal the artifact is built again when the run is continued; no reason to end it now.
     with contextlib.suppress(OSError):
-        _seal_file(path).write_text(_keyed_digest(path))
+        content = {"of": origin, "digest": _keyed_digest(path, origin)}
+        _seal_file(path).write_text(json.dumps(content, sort_keys=True))
 
 
-def is_sealed(path: Path) -> bool:
-    """Return whether a run of this user has written a file or a folder, and nothing in it has changed since."""
+def is_sealed(path: Path, origin: Origin | None = None) -> bool:
+    """Return whether a run of this user has written a file or a folder, and nothing in it has changed since.
+
+    Args:
+        path: The file or folder.
+        origin: What it must be of; by default whatever its seal says, if that suits its name.
+    """
     try:
-        return hmac.compare_digest(_seal_file(path).read_bytes(), _keyed_digest(path).encode())
-    except OSError:
+        content = parse_json(_seal_file(path).read_text())
+        own, digest = content["of"], str(content["digest"])
+        is_right = hmac.compare_digest(digest, _keyed_digest(path, own))
+        return is_right and own == (own if origin is None else origin) and own.get(BUILD, path.name) == path.name
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # none, or one of an earlier version
         return False
+
+
+def seal_build(folder: Path, origin: Origin) -> None:
+    """Seal the folder of a build, which is named after the build."""
+    seal(folder, {**origin, BUILD: folder.name})
+
+
+def is_build_sealed(folder: Path, origin: Origin) -> bool:
+    """Return whether a run of this user has made this very build, and nothing in its folder has changed since."""
+    return is_sealed(folder, {**origin, BUILD: folder.name})
 
 
 def _seal_file(path: Path) -> Path:
     return path / ".seal" if path.is_dir() else path.with_name(f"{path.name}.seal")
 
 
-def _keyed_digest(path: Path) -> str:
-    digest = hmac.new(_key(), digestmod="sha256")
+def _keyed_digest(path: Path, origin: Origin) -> str:
+    digest = hmac.new(_key(), json.dumps(origin, sort_keys=True).encode() + b"\0", digestmod="sha256")
     for file in _files(path):
         # The size separates a content from the next name.
         digest.update(f"{file.relative_to(path)}\0{file.stat().st_size}\0".encode(errors="surrogateescape"))

@@ -34,7 +34,7 @@ from passsearch.toolchain import (
 MOST_COMPILERS = 8
 """Largest number of compilers that explore side by side."""
 
-FACT_CACHE_VERSION = 6
+FACT_CACHE_VERSION = 7
 """Grows when cached facts change their meaning."""
 
 # Edge inputs show what random ones do not: overflows, divisions by a sum that is zero, and what becomes of NaN.

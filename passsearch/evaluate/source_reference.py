@@ -17,7 +17,7 @@ from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import LOG
 from passsearch.evaluate.records import Network
-from passsearch.evaluate.seal import is_sealed, seal
+from passsearch.evaluate.seal import Origin, is_sealed, seal
 from passsearch.evaluate.session import AUDIT_CASES, DEPLOYMENT_SEED, RecordedReference, Session
 from passsearch.evaluate.source_process import ask_source
 from passsearch.store import Fact
@@ -80,7 +80,9 @@ class SourceReference:
         }
 
 
-def source_reference(session: Session, *, network: Network, facts: FactStore, file: Path) -> SourceReference:
+def source_reference(
+    session: Session, *, network: Network, facts: FactStore, file: Path, origin: Origin
+) -> SourceReference:
     """Write the outputs of the network's own framework to a file, once in a run.
 
     Args:
@@ -88,14 +90,16 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
         network: The imported network, whose inputs the framework gets.
         facts: The facts of the run.
         file: File that gets the outputs.
+        origin: What its seal says of it.
     """
     if session.recorded is not None:
-        return _recorded(session.recorded, file, cases=checked_cases(network.check, session.output_cases))
+        own_cases = checked_cases(network.check, session.output_cases)
+        return _recorded(session.recorded, file, cases=own_cases, origin=origin)
     if reason := _exemption(session):
         return SourceReference(reason=reason)
     fact = facts.recall("source", network.root)
     # Without a seal, another user may have written the file.
-    if fact is not None and (fact["reason"] or is_sealed(file)):
+    if fact is not None and (fact["reason"] or is_sealed(file, origin)):
         return SourceReference.from_fact(fact)
     start = time.monotonic()
     total_s = min(SOURCE_S, SOURCE_SHARE * session.limits.run_s)
@@ -112,7 +116,7 @@ def source_reference(session: Session, *, network: Network, facts: FactStore, fi
     if reason:
         _log.warning("the import of %s is unproven: %s", session.model.source, reason)
     else:
-        seal(file)
+        seal(file, origin)
     runtime, seconds = "" if reason else answer["runtime"], time.monotonic() - start
     _log.info("%s computed the expected outputs in %.2f s", runtime or "nothing", seconds)
     # Another user's run has its file, but not this user's seal of it.
@@ -136,13 +140,16 @@ def has_case(file: Path, case: int | str) -> bool:
         return f"{case}_0" in arrays.files
 
 
-def _recorded(recorded: RecordedReference, file: Path, *, cases: Sequence[int | str]) -> SourceReference:
+def _recorded(
+    recorded: RecordedReference, file: Path, *, cases: Sequence[int | str], origin: Origin
+) -> SourceReference:
     """Take what a finished run compared outputs with; its own import where the run's outputs are gone.
 
     Args:
         recorded: What the run compared outputs with.
         file: File that gets the outputs.
         cases: Inputs on which outputs are compared now.
+        origin: What the file's seal says of it.
     """
     reference = SourceReference.from_json(recorded.record)
     if not reference.runtime:
@@ -152,7 +159,7 @@ def _recorded(recorded: RecordedReference, file: Path, *, cases: Sequence[int | 
     if not any(has_case(recorded.file, case) for case in cases):
         return SourceReference(reason=f"{reference.runtime} was too slow to run on further inputs")
     shutil.copyfile(recorded.file, file)
-    seal(file)
+    seal(file, origin)
     return reference
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import networkx as nx
 
 from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.evaluate.records import RECALLED
 from passsearch.store import Fact
 
 EdgeKey: TypeAlias = tuple[str, PassSpec]
@@ -23,17 +24,19 @@ class Edge:
         target: The state it led to (the same one if the pass changed nothing), or its failure.
         seconds: Time to apply it.
         copied_from: Edge whose failure this one repeats without being tried; ``None`` for an edge that was tried.
+        is_recalled: True if an earlier run found it, so that its time is of another load of the machine.
     """
 
     target: str | Failure
     seconds: float
     copied_from: EdgeKey | None = None
+    is_recalled: bool = False
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "Edge":
         """Read a fact of kind ``edge``."""
         target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
-        return cls(target, fact["seconds"])
+        return cls(target, fact["seconds"], is_recalled=bool(fact.get(RECALLED)))
 
     @property
     def applied(self) -> bool:

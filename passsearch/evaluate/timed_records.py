@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from passsearch.core import Json
 from passsearch.dialects.contract import KernelCalls, KernelCost
-from passsearch.evaluate.records import RECALLED, Built
+from passsearch.evaluate.records import Built
 from passsearch.measure import Cf22Plan, Consumption, RoundPlan
 from passsearch.store import Fact
 
@@ -41,19 +41,17 @@ class CandidateSamples:
         reference: Samples of the reference.
         candidate: Samples of the candidate.
         conditions: Conditions of the process.
-        recalled: True if an earlier run took them, and the fact cache had them.
     """
 
     reference: Samples
     candidate: Samples
     conditions: Conditions
-    recalled: bool = False
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "CandidateSamples":
         """Read a fact of kind ``samples``."""
         reference, candidate = fact["samples"]
-        return cls(tuple(reference), tuple(candidate), fact["conditions"], bool(fact.get(RECALLED)))
+        return cls(tuple(reference), tuple(candidate), fact["conditions"])
 
 
 @dataclass(frozen=True)

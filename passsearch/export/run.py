@@ -48,7 +48,7 @@ def export_run(
     if minimal:
         form = _minimal_form(run)
         deployment, best = {**deployment, **form["deployment"]}, {**best, "pipeline": form["pipeline"]}
-    check_saved_network(run / NETWORK, target=str(document["target"]), trust=trust)
+    check_saved_network(run / NETWORK, document, trust=trust)
     toolchain = document["toolchain"]
     pipeline = Pipeline.parse(best["pipeline"])
     if len(deployment["states"]) != len(pipeline.passes) + 1:

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from passsearch.measure.artifact_consumption import CONSUMPTION_OBJECTIVES, Consumption
     from passsearch.measure.kernels import PlacePlan, VariantPlan
     from passsearch.measure.processor import CpuTimes, cache_bytes
-    from passsearch.measure.rounds import Cf22Plan, RoundPlan, run_race
+    from passsearch.measure.rounds import Cf22Plan, RoundPlan, is_busy, run_race
     from passsearch.measure.sensors import Sensors, probe
     from passsearch.measure.source import source_outputs
     from passsearch.measure.statistics import (
@@ -59,6 +59,7 @@ __all__ = [
     "cf22_ratio",
     "consumption",
     "drop_disturbed_rounds",
+    "is_busy",
     "is_improvement",
     "level_of_looks",
     "log_ratio",

@@ -36,8 +36,8 @@ class VariantPlan:
 
 def time_variants(
     variants: Sequence[KernelExecutable], plan: VariantPlan, *, cores: Sequence[int] = ()
-) -> list[list[float]]:
-    """Run variants of one kernel in turns and return the seconds of every run of each.
+) -> tuple[list[list[float]], bool]:
+    """Run variants of one kernel in turns; return the seconds of every run of each, and whether others disturbed all.
 
     Args:
         variants: The variants.
@@ -47,8 +47,8 @@ def time_variants(
     for variant in variants:
         variant.run()  # starts threads and reads the code
     samples: list[list[float]] = [[] for _ in variants]
-    _until_undisturbed(lambda: _race(variants, plan, samples), plan.attempts, cores)
-    return samples
+    is_quiet = _until_undisturbed(lambda: _race(variants, plan, samples), plan.attempts, cores)
+    return samples, not is_quiet
 
 
 @dataclass(frozen=True)
@@ -247,13 +247,14 @@ def _run_s(variant: KernelExecutable) -> float:
     return time.perf_counter() - start
 
 
-def _until_undisturbed(measure: Callable[[], None], attempts: int, cores: Sequence[int]) -> None:
-    """Measure again, up to so many times, while other processes use the cores."""
+def _until_undisturbed(measure: Callable[[], None], attempts: int, cores: Sequence[int]) -> bool:
+    """Measure again, up to so many times, while other processes use the cores; return whether one was undisturbed."""
     for _ in range(attempts):
         before = CpuTimes.read(cores)
         measure()
         if not _is_disturbed(before, CpuTimes.read(cores)):
-            return
+            return True
+    return False
 
 
 def _is_disturbed(before: CpuTimes, after: CpuTimes) -> bool:

@@ -150,6 +150,12 @@ def measure(
     }
 
 
+def is_busy(conditions: Mapping[str, Any]) -> bool:
+    """Return whether others used the cores while a process timed, by the conditions that it reports."""
+    limits = {"steal_percent": STEAL_LIMIT, "foreign_percent": FOREIGN_LIMIT}
+    return any((conditions.get(name) or 0.0) > 100 * limit for name, limit in limits.items())
+
+
 def run_race(
     executables: Sequence[Executable],
     plan: RoundPlan,

@@ -26,6 +26,8 @@ def batch_states_text(document: Mapping[str, Any]) -> str:
     lines = [("jobs", f"{len(rows)}: {', '.join(f'{count} {state}' for state, count in counts.items())}")]
     if "submitted" in document:
         lines.append(("submitted now", f"{len(document['submitted'])} of them"))
+    if "cancelled" in document:
+        lines.append(("cancelled", f"{len(document['cancelled'])} of them"))
     if counts["failed"] or counts["interrupted"]:
         lines.append(("next", f"passsearch batch resubmit {document['file']}"))
     lines.append(("output", f"{document['output']}"))

@@ -18,23 +18,30 @@ def kernel_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _composition(composition: Mapping[str, Any]) -> str:
-    """Return what the times of kernels decided between, and what they predict."""
+    """Return what the times of kernels decided between, and what they predict, if all are of this run."""
+    decided = (
+        f"{composition['kernels']} kernels timed in {composition['variants']} variants, which decide between "
+        f"10^{composition['combinations_log10']:.0f} combinations"
+    )
+    # The machine had another load then.
+    if recalled := composition.get("recalled"):
+        return f"{decided}; {recalled} of the times are of earlier runs, so they chose what to try and predict nothing"
     whole = ""
     if inference := composition.get("inference_s"):  # results of earlier versions have none
         ends_ms = [1e3 * end for end in inference["interval"]]
         took = format_interval(1e3 * inference["value"], ends_ms, decimals=3)
         whole = f"; a whole inference is predicted to take {took} ms"
     return (
-        f"{composition['kernels']} kernels timed in {composition['variants']} variants, which decide between "
-        f"10^{composition['combinations_log10']:.0f} combinations; predicted {1e3 * composition['predicted_s']:.3g} ms "
-        f"instead of {1e3 * composition['begin_s']:.3g} ms an inference{whole}"
+        f"{decided}; predicted {1e3 * composition['predicted_s']:.3g} ms instead of "
+        f"{1e3 * composition['begin_s']:.3g} ms an inference{whole}"
     )
 
 
 def _certificate(document: Mapping[str, Any]) -> str:
     """Return how far any other combination of kernels is predicted to be, and how well the prediction holds."""
     composition = document["composition"]
-    if "bound_s" not in composition:  # results of earlier versions
+    # Results of earlier versions have no bound; one by times of earlier runs is none.
+    if "bound_s" not in composition or composition.get("recalled"):
         return ""
     predicted_s = composition["predicted_s"]
     rest = format_percent(max(0.0, 1 - composition["bound_s"] / predicted_s))

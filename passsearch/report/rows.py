@@ -18,6 +18,16 @@ Document: TypeAlias = Mapping[str, Any]
 RATIO_ONE: Document = {"ratio": 1.0, "interval": None}
 """Ratio of the baseline to itself."""
 
+WITHHELD = "withheld"
+"""Key of a row's measurement whose latency is not shown."""
+
+MOST_CONTRADICTION = 1.2
+"""Largest factor between two latencies' ratio and the ratio that runs in turns have read.
+
+Both come from the same samples where two candidates ran side by side. A search times each candidate at another moment,
+and the machine may be busy at one of them: the ratio to what ran in turns with it then holds, and the latency does not.
+"""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -82,11 +92,33 @@ def shows_memory(document: Document) -> bool:
 
 
 def recalled_note(document: Document) -> str:
-    """Return the meaning of the rows' asterisk; empty if no row has one."""
-    rows = (*result_rows(document), *level_rows(document), *front_rows(document))
+    """Return the meaning of the rows' asterisk, which results of earlier versions have; empty if no row has one."""
+    rows = _all_rows(document)
     if not any(row.measurement.get("recalled") for row in rows):
         return ""
     return "built or timed by an earlier run, and recalled from the fact cache; --fresh measures anew"
+
+
+def load_note(document: Document) -> str:
+    """Return why a row has no latency although it has a ratio; empty if all have one."""
+    if not any(WITHHELD in row.measurement for row in _all_rows(document)):
+        return ""
+    return "timed while the machine had another load than for the baseline; the ratio is of runs in turns"
+
+
+def _all_rows(document: Document) -> tuple[Row, ...]:
+    return (*result_rows(document), *level_rows(document), *front_rows(document))
+
+
+def _beside(reference: Document | None, measurement: Document, ratio: Document | None) -> Document:
+    """Return a measurement without its latency where that contradicts its ratio to the reference."""
+    own_s, other_s = (lookup(each, "latency_s", "median") for each in (measurement, reference))
+    if not own_s or not other_s or not lookup(ratio, "ratio"):
+        return measurement
+    factor = other_s / own_s / lookup(ratio, "ratio")
+    if max(factor, 1 / factor) <= MOST_CONTRADICTION:
+        return measurement
+    return {**measurement, "latency_s": None, "throughput_per_s": None, WITHHELD: True}
 
 
 def has_sensor_readings(document: Document) -> bool:
@@ -112,12 +144,15 @@ def result_rows(document: Document) -> list[Row]:
     ratios, best = document.get("ratios"), document.get("best") or {}
     reference = document.get("baseline") or {}
     baseline = Row(_mark(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
-    winner = Row(_mark("best", best), best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))
+    throughput = lookup(ratios, "throughput")
+    shown = _beside(reference, best, throughput)
+    winner = Row(_mark("best", best), shown, throughput, lookup(ratios, "compile_time"))
     sequence = _sequence(document, is_confirmed=True)
     if sequence is None:
         return [baseline, winner]
     name = _mark(str(sequence["name"]), sequence)
-    return [baseline, Row(name, _as_timed(sequence), sequence["ratio"], None), winner]
+    timed = _beside(reference, _as_timed(sequence), sequence["ratio"])
+    return [baseline, Row(name, timed, sequence["ratio"], None), winner]
 
 
 def level_rows(document: Document) -> list[Row]:
@@ -128,7 +163,15 @@ def level_rows(document: Document) -> list[Row]:
     reference = find_by_name(document.get("baselines") or [], baseline_name(document))
     sequence = _sequence(document, is_confirmed=False)
     rows = ([] if sequence is None else [sequence]) + _other_levels(document)
-    return [Row(_mark(label(row), row), row, row.get("ratio"), _compile_ratio(reference, row)) for row in rows]
+    return [
+        Row(
+            _mark(label(row), row),
+            _beside(reference, row, row.get("ratio")),
+            row.get("ratio"),
+            _compile_ratio(reference, row),
+        )
+        for row in rows
+    ]
 
 
 def levels_title(document: Document) -> str:
@@ -174,7 +217,12 @@ def front_rows(document: Document) -> list[Row]:
     """Return the Pareto front, numbered; empty if there is only one objective."""
     reference = find_by_name(document.get("baselines") or [], baseline_name(document))
     rows = [
-        Row(_mark(str(number), candidate), candidate, candidate.get("ratio"), _compile_ratio(reference, candidate))
+        Row(
+            _mark(str(number), candidate),
+            _beside(reference, candidate, candidate.get("ratio")),
+            candidate.get("ratio"),
+            _compile_ratio(reference, candidate),
+        )
         for number, candidate in enumerate(document.get("pareto") or [], 1)
     ]
     return rows if len(rows) > 1 else []

@@ -25,6 +25,7 @@ from passsearch.report.rows import (
     front_rows,
     level_rows,
     levels_title,
+    load_note,
     recalled_note,
     result_rows,
 )
@@ -152,6 +153,9 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     note = recalled_note(document)
     if note:
         yield "*", note
+    note = load_note(document)
+    if note:
+        yield f"latency {MISSING}", note
     yield "space", _space(document.get("space") or {})
     if lookup(document, "space", "idle"):
         yield "passes without effect", f"{', '.join(document['space']['idle'])} (applied, but no IR changed)"

@@ -30,7 +30,6 @@ def measure_candidate(
     candidate: Candidate,
     *,
     state: str,
-    apply_s: float,
     baseline: Built,
     reference: Reference,
     objectives: Sequence[Objective],
@@ -42,12 +41,15 @@ def measure_candidate(
         evaluator: Evaluates the candidate.
         candidate: The candidate.
         state: The state its pipeline leads to.
-        apply_s: Seconds to apply the pipeline.
         baseline: The artifact it is compared with.
         reference: The artifact it is timed beside.
         objectives: Objectives of the run. Power and energy are measured only if they are among them.
         longest_s: Longest inference in seconds that is of interest.
     """
+    # Before the build, which finds the state in the compiler then.
+    apply_s = evaluator.apply_seconds(candidate.pipeline)
+    if isinstance(apply_s, Failure):
+        return apply_s
     built = evaluator.build(state, candidate, longest_s=longest_s)
     if isinstance(built, Failure):
         return built
@@ -72,7 +74,6 @@ def measure_candidate(
         batch=evaluator.batch,
         conditions={**samples.conditions, **(ALONE if is_alone else {})},
         consumption=consumption,
-        recalled=built.recalled or samples.recalled,
     )
 
 
@@ -90,7 +91,6 @@ def _too_slow(
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=batch,
-        recalled=built.recalled,
         conditions={"not_timed": f"one inference took {FAR_SLOWER:g} times as long as the fastest candidate's or more"},
     )
 

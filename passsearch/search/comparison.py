@@ -337,20 +337,23 @@ def _build_all(
 
 
 def _row(contender: Contender, timings: ComparisonSamples) -> Document:
-    candidate, built, session = contender.candidate, contender.outcome, contender.side.evaluator.session
+    candidate, built, evaluator = contender.candidate, contender.outcome, contender.side.evaluator
     identity = {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
     if isinstance(built, Failure):
         return {**identity, "failure": built.to_json()}
+    apply_s = evaluator.applier.apply_seconds(candidate.pipeline)
+    if isinstance(apply_s, Failure):
+        return {**identity, "failure": apply_s.to_json()}
     return {
         **identity,
-        "toolchain": session.toolchain.name,
+        "toolchain": evaluator.session.toolchain.name,
         "state": built.state,
         "binary": built.digest,
         "ratio": ratio_document(timings.ratio(contender.index)),
         "ratio_of_medians": ratio_document(timings.ratio_of_medians(contender.index)),
         "outputs": built.agreement.to_json(),
         "improved": _improves(timings, contender.index, digest=built.digest),
-        **_measurement(contender, built, timings=timings),
+        **_measurement(contender, built, apply_s=apply_s, timings=timings),
     }
 
 
@@ -358,9 +361,10 @@ def _improves(timings: ComparisonSamples, index: int, *, digest: str) -> bool:
     return digest != timings.baseline and timings.is_faster(index)
 
 
-def _measurement(contender: Contender, built: Built, *, timings: ComparisonSamples) -> Mapping[str, object]:
+def _measurement(
+    contender: Contender, built: Built, *, apply_s: float, timings: ComparisonSamples
+) -> Mapping[str, object]:
     evaluator, index = contender.side.evaluator, contender.index
-    apply_s = evaluator.applier.apply_seconds(contender.candidate.pipeline)
     measurement = make_measurement(
         built,
         evaluator.session,

@@ -120,7 +120,7 @@ def _sequence(
             gain = {"ratio": best.ratio.value / scored.ratio.value, "interval": None}
         return {**scored_document(scored, session), **place, "gain": gain, "improved": False}
     timed = confirmation.over_sequence
-    confirmed = replace(scored, ratio=timed.throughput, conditions=confirmation.summary, recalled=False)
+    confirmed = replace(scored, ratio=timed.throughput, conditions=confirmation.summary)
     measured = scored_document(confirmed, session, processes=timed.latency_s)
     improved = confirmation.improves_on_sequence()
     return {**measured, **place, "gain": ratio_document(timed.gain), "improved": improved}
@@ -140,7 +140,7 @@ def scored_document(
         conditions=scored.conditions,
         consumption=scored.consumption[1:] if scored.consumption else (),
     )
-    return {**_identity(scored), **measurement_document(measurement), "recalled": scored.recalled}
+    return {**_identity(scored), **measurement_document(measurement)}
 
 
 def model_document(session: Session, network: Network) -> Document:
@@ -341,7 +341,7 @@ def _candidate_document(
     )
     parts_s = confirmation.baseline_parts_s if is_baseline else confirmation.parts_s
     compiled = {"compile_samples_s": list(compile_s), "compile_parts_s": dict(parts_s) or None}
-    return {**_identity(scored), **measurement_document(measurement), **compiled, "recalled": False}
+    return {**_identity(scored), **measurement_document(measurement), **compiled}
 
 
 def _baselines(outcome: SearchOutcome, names: Sequence[str]) -> list[Scored]:

@@ -93,15 +93,13 @@ class Evaluation:
             return self._outcomes[key]
         # The outputs of the cheapest pipeline are judged, as it would be deployed: a pass that may change numerics but
         # changed nothing here excuses no deviation.
-        pipeline, apply_s = self._evaluator.graph.cheapest(state)
-        candidate = replace(candidate, pipeline=pipeline)
+        candidate = replace(candidate, pipeline=self._evaluator.graph.cheapest(state)[0])
         assert self.reference is not None
         self._make_room()
         outcome = self._outcomes[key] = measure_candidate(
             self._evaluator,
             candidate,
             state=state,
-            apply_s=apply_s,
             baseline=self._baseline,
             reference=self.reference,
             objectives=self._options.objectives,

@@ -48,7 +48,6 @@ class Scored:
         conditions: Conditions of the timing process.
         process_ratios: Throughput ratio in each process of the shortlist.
         consumption: Consumption of the baseline and of the candidate, where it is an objective.
-        recalled: True if an earlier run built or timed it, and this one only read that.
     """
 
     candidate: Candidate
@@ -61,7 +60,6 @@ class Scored:
     conditions: Conditions = field(default_factory=dict)
     process_ratios: tuple[float, ...] = ()
     consumption: Pair | None = None
-    recalled: bool = False
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
@@ -29,7 +30,7 @@ from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.recommendation import Recommendation, recommend
-from passsearch.search.records import TIME_LIMIT, Scored
+from passsearch.search.records import TIME_LIMIT, Scored, Tally
 from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
@@ -199,29 +200,26 @@ class _Execution:
             interrupted=interrupted,
             measured_at=self._folder.measured_at,
         )
+        (document["composition"] or {})["recalled"] = self._evaluator.recalled_times
         limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
         return {**document, "reference": source.to_json(), "limits": limits, "reproducers": [], "deployment": None}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
         only = None if options.passes is None else options.requested_passes
+        space, for_speed = analysis.space(session.catalog, only), options.objectives[0].name in SPEED_OBJECTIVES
+        usual = first_trials(session, analysis, only=only, for_speed=for_speed)
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
             self._evaluator,
-            analysis.space(session.catalog, only),
+            space,
             options=options,
             baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
-            first=first_trials(
-                session,
-                analysis,
-                only=only,
-                for_speed=options.objectives[0].name in SPEED_OBJECTIVES,
-            ),
-            # Not wall time: while a resumed run reads its log, this is the time at which the facts were written. It
-            # therefore stops at the same trial for the same time limit.
+            first=self._evaluator.gains.order(usual, allowed=space.names) if for_speed else usual,
+            # Not wall time: a resumed run, which reads its log, stops at the same trial for the same time limit.
             elapsed_s=lambda: self._folder.log.clock_s,
-            progress=lambda tally, _: self._report(self._search.phase, tally.evaluated),
+            progress=self._note_candidate,
             explorer=self._evaluator.applier,
             profiler=self._evaluator,
             limit_s=self._plan_search,
@@ -250,6 +248,12 @@ class _Execution:
             self._note(text)
         self._plan = text
         return timeout_s - reserve_s
+
+    def _note_candidate(self, tally: Tally, scored: Scored | None) -> None:
+        """Tell the user how far the search is, and leave the gain of a candidate to later runs."""
+        if scored is not None and scored.ratio is not None:
+            self._evaluator.gains.record(scored.built, scored.candidate, scored.ratio.value, scored.conditions)
+        self._report(self._search.phase, tally.evaluated)
 
     def _note(self, text: str) -> None:
         """Tell the user something that stays on the screen: a total of 0 marks it."""
@@ -292,7 +296,7 @@ class _Execution:
                 ranked,
                 reference=self._evaluation.reference,
                 processes=self._time_plan.shortlist_processes(scoring.baseline, ranked[:1], left_s=self._left_s()),
-                is_recorded=lambda key: self._folder.log.has_result("timed", key),
+                is_recorded=partial(self._folder.log.has_result, "timed"),
             )
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
@@ -343,10 +347,7 @@ class _Execution:
         if self._options.repetitions < 1:
             return None
         pairing, plan = self._pairing(best, scoring, sequence), self._time_plan
-
-        def is_recorded(key: str) -> bool:
-            return self._folder.log.has_result("timed", key)
-
+        is_recorded = partial(self._folder.log.has_result, "timed")
         two_s = plan.least_confirm_s(scoring.baseline, best)
         # What an earlier start has confirmed takes no time, however long the search took since.
         pairings = pairing, replace(pairing, sequence=None)

@@ -44,6 +44,11 @@ class Space:
         return tuple(spec for entry in self.entries for spec in entry.variants())
 
     @property
+    def names(self) -> frozenset[str]:
+        """Names of all passes."""
+        return frozenset(entry.name for entry in self.entries)
+
+    @property
     def unbounded(self) -> tuple[str, ...]:
         """Names of the passes with which the space may never close."""
         return tuple(entry.name for entry in self.entries if entry.unbounded)

@@ -26,6 +26,10 @@ class Log:
     A line of the file is ``crc32 JSON``. An incomplete last line is what remains when the process or the machine dies
     in a write; it moves to a file of its own. Any other line with a wrong checksum was damaged later; it stays where
     it is and is left out. The user is told of both.
+
+    Attributes:
+        latest: The newest fact.
+        path: The file.
     """
 
     def __init__(self, path: Path, *, writable: bool = True, is_guest: bool = False) -> None:
@@ -37,7 +41,7 @@ class Log:
             is_guest: True for further measurements in the log of a search. Their time is not the run's.
         """
         self.latest: Fact = {}
-        self._path = path
+        self.path = path
         self._facts: dict[tuple[str, str], Fact] = {}
         self._written_s: dict[tuple[str, str], float] = {}
         self._of_guests: set[tuple[str, str]] = set()
@@ -111,13 +115,21 @@ class Log:
         earlier_s = sum(elapsed for number, elapsed in self._elapsed_s.items() if number != self._start_number)
         return earlier_s + time.monotonic() - self._start
 
+    def peek(self, kind: str, key: str) -> Fact | None:
+        """Return a fact, ``None`` if the log does not have it; the clock stays as it is."""
+        return self._facts.get((kind, key))
+
+    def of_kind(self, kind: str) -> dict[str, Fact]:
+        """Return the facts of one kind by key; the clock stays as it is."""
+        return {key: fact for (each, key), fact in self._facts.items() if each == kind}
+
     def is_of_guest(self, kind: str, key: str) -> bool:
         """Return whether a guest wrote this fact, and the run itself did not."""
         return (kind, key) in self._of_guests
 
     def has_result(self, kind: str, key: str) -> bool:
         """Return whether the log has this fact, and it is no failure; the clock stays as it is."""
-        fact = self._facts.get((kind, key))
+        fact = self.peek(kind, key)
         return fact is not None and "failure" not in fact
 
     @property
@@ -141,6 +153,13 @@ class Log:
             return self._reached_s + time.monotonic() - self._reached_at
         return self.seconds
 
+    def stop_writing(self) -> None:
+        """Keep new facts in memory only from now on, as on a disk that is full."""
+        # Closing writes what is left of the last line, which the disk has no room for.
+        with suppress(OSError):
+            self.close()
+        self._file = None
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
@@ -163,10 +182,10 @@ class Log:
 
     def _read(self) -> None:
         """Read all lines that are complete and whole."""
-        if not self._path.exists():
+        if not self.path.exists():
             return
         # Editors put a byte order mark before the first line.
-        lines = self._path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+        lines = self.path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
         damaged = []
         for number, line in enumerate(lines[:-1], start=1):
             entry = _parse_line(line)
@@ -182,24 +201,24 @@ class Log:
         if damaged:
             _notices.warning(
                 "%s is damaged: left out %d of %d lines, the first of which is line %d; what they said is done again",
-                self._path,
+                self.path,
                 len(damaged),
                 len(lines) - 1,
                 damaged[0],
             )
-        _log.debug("read %d facts from %s", len(self._facts), self._path)
+        _log.debug("read %d facts from %s", len(self._facts), self.path)
 
     def _cut_end(self) -> None:
         """Move an incomplete last line, to which the next fact would be appended, to a file of its own."""
         assert self._file is not None
-        content = self._path.read_bytes()
+        content = self.path.read_bytes()
         *_, end = content.rpartition(b"\n")
         if end:
-            rest = self._path.with_name(f"{self._path.name}.damaged")
+            rest = self.path.with_name(f"{self.path.name}.damaged")
             with rest.open("ab") as file:
                 file.write(end + b"\n")
             _notices.warning(
-                "%s ends in an incomplete line: cut off %d bytes, which are in %s", self._path, len(end), rest
+                "%s ends in an incomplete line: cut off %d bytes, which are in %s", self.path, len(end), rest
             )
             self._file.truncate(len(content) - len(end))
 

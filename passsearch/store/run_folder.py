@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -218,8 +218,12 @@ def write_json(path: Path, data: Mapping[str, Any], *, writer: str = "") -> None
     replace_durably(partial, path)
 
 
-def read_result(run: Path) -> dict[str, Any]:
+def read_result(run: Path, *, keys: Collection[str] | None = None) -> dict[str, Any]:
     """Return the result of a finished run.
+
+    Args:
+        run: The run folder.
+        keys: The only keys that the caller uses; all others may be damaged then.
 
     Raises:
         EnvironmentFault: The file cannot be read.
@@ -241,7 +245,7 @@ def read_result(run: Path) -> dict[str, Any]:
         raise UserError(
             f"`{file}` has schema `{schema}`; this version reads `{SCHEMA}`. Tune again with another --out."
         )
-    if problem := schema_problem(result):
+    if problem := schema_problem(result, keys=keys):
         raise UserError(f"`{file}`: {problem}; run the same `passsearch tune` again.")
     return result
 
@@ -252,6 +256,10 @@ def read_settings(run: Path) -> dict[str, Any]:
         return _read_settings(run / "run.json")
     except (OSError, UserError):
         return {}
+
+
+OUTCOME_KEYS = ("interrupted", "limits", "verdict", "failures", "deployment")
+"""Keys of a result that say whether its run has anything left to do."""
 
 
 def accident_in(result: Mapping[str, Any]) -> str:

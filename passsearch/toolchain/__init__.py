@@ -2,7 +2,14 @@
 
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
 from passsearch.toolchain.engine_environments import engine_python, install_engine, remove_engine
-from passsearch.toolchain.folders import RUN_VARIABLE, cache_folder, cache_limit_bytes, data_folder, run_limit_bytes
+from passsearch.toolchain.folders import (
+    RUN_VARIABLE,
+    cache_folder,
+    cache_limit_bytes,
+    data_folder,
+    run_limit_bytes,
+    user_cache_folder,
+)
 from passsearch.toolchain.host import host_target, target_options, target_triple, with_triple
 from passsearch.toolchain.install import install, is_current
 from passsearch.toolchain.probe import ProbeResult, probe
@@ -33,5 +40,6 @@ __all__ = [
     "run_limit_bytes",
     "target_options",
     "target_triple",
+    "user_cache_folder",
     "with_triple",
 ]

@@ -12,7 +12,7 @@ from passsearch.core import Json, folder_bytes
 from passsearch.dialects import DIALECTS
 from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, PassSearchError
-from passsearch.toolchain.folders import cache_folder, cache_limit_bytes, data_folder
+from passsearch.toolchain.folders import cache_limit_bytes, data_folder, user_cache_folder
 from passsearch.toolchain.install import DISK_BYTES, installed_frameworks, is_current
 from passsearch.toolchain.probe import probe
 from passsearch.toolchain.record import Toolchain
@@ -158,7 +158,7 @@ def _describe_toolchain(toolchain: Toolchain) -> str:
 
 
 def _check_cache_folder(requirements: Requirements) -> Finding:
-    folder = cache_folder()
+    folder = user_cache_folder()
     finding = _check_folder("cache folder", folder, required_bytes=requirements.cache_bytes)
     parts = {part.name: folder_bytes(part) for part in folder.iterdir() if part.is_dir()} if folder.is_dir() else {}
     largest = sorted(parts, key=lambda name: -parts[name])[:3]

@@ -1,11 +1,17 @@
 """Folders in which passsearch keeps toolchains and cached files."""
 
+import atexit
 import contextlib
+import logging
 import os
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import platformdirs
 
+from passsearch.core import NOTICE_LOG
 from passsearch.errors import UserError
 
 DATA_VARIABLE = "PASSSEARCH_DATA_DIR"
@@ -17,6 +23,11 @@ RUN_VARIABLE = "PASSSEARCH_RUN_GB"
 
 PRIVATE = 0o700
 """Permissions of a folder that only its owner may read, write and enter."""
+
+LEAST_ROOM_BYTES = 16 << 20
+"""Free space that a cache folder needs to be one."""
+
+_notices = logging.getLogger(NOTICE_LOG)
 
 
 def data_folder() -> Path:
@@ -30,7 +41,41 @@ def toolchains_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """Return the user's cache folder, which nobody else may enter.
+    """Return the user's cache folder, or a temporary one for this process where the user's cannot be written.
+
+    The user is told in one line. What is kept for later commands is kept in ``user_cache_folder``.
+    """
+    return _usable(user_cache_folder())
+
+
+@cache
+def _usable(folder: Path) -> Path:
+    problem = _problem(folder)
+    if not problem:
+        return folder
+    temporary = Path(tempfile.mkdtemp(prefix="passsearch-cache-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    _notices.warning(
+        "the cache folder `%s` cannot be used (%s), so this command works without a cache; another one: "
+        "XDG_CACHE_HOME=DIR",
+        folder,
+        problem,
+    )
+    return temporary
+
+
+def _problem(folder: Path) -> str:
+    """Return why a folder cannot be written, empty if it can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(1 << 16))
+        return "" if shutil.disk_usage(folder).free >= LEAST_ROOM_BYTES else "its disk is full"
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def user_cache_folder() -> Path:
+    """Return the user's cache folder, which nobody else may enter; it may be read-only.
 
     It holds facts that decide without a new measurement, and artifacts that are loaded as machine code.
     """

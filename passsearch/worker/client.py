@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import os
 import secrets
 import selectors
@@ -41,6 +42,9 @@ MOST_ANSWER_BYTES = 256 << 20
 
 LOOK_AFTER_S = 5.0
 """Seconds after which a process that waits for an answer shortens the log of what the compiler prints."""
+
+LONGEST_STOP_S = 60.0
+"""Seconds after which a process that a signal has stopped, and that gets no processor time, is given up."""
 
 MOST_LOG_BYTES = 16 << 20
 """Size above which the log of what the compiler prints loses its beginning."""
@@ -181,9 +185,14 @@ class Worker:
         except BrokenPipeError:
             raise self._exit_error() from None
 
-    def _receive(self, end_s: float) -> dict[str, Any] | None:
-        """Return the next answer, or ``None`` if the monotonic clock reaches ``end_s`` first."""
+    def _receive(self, end_s: float, fork: int | None = None) -> dict[str, Any] | None:
+        """Return the next answer, or ``None`` if the monotonic clock reaches ``end_s`` first.
+
+        Raises:
+            WorkerDied: The process, or the fork that is to answer, was stopped from outside and not continued.
+        """
         assert self._process.stdout is not None
+        stopped_at = math.inf
         searched = 0  # an answer of many megabytes comes in small parts, each of which is searched once
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
@@ -197,6 +206,13 @@ class Worker:
                     if remaining_s <= 0:
                         return None
                     shorten_log(self._log, most_bytes=MOST_LOG_BYTES)
+                    is_stopped = any(map(_is_stopped, (self._process.pid, *([fork] if fork else []))))
+                    stopped_at = min(stopped_at, time.monotonic()) if is_stopped else math.inf
+                    if time.monotonic() - stopped_at >= LONGEST_STOP_S:
+                        _log.warning("Worker %d is killed: it was stopped by a signal.", self._process.pid)
+                        self.close()
+                        reason = f"the process was stopped by a signal and not continued for {LONGEST_STOP_S:.0f} s"
+                        raise WorkerDied(reason, kind="infra")
                     continue
                 chunk = os.read(self._process.stdout.fileno(), 1 << 20)
                 if not chunk:
@@ -221,7 +237,7 @@ class Worker:
 
     def _receive_from_fork(self, fork: int, *, end_s: float, deadline_s: float) -> dict[str, Any]:
         """Return the fork's answer; after the deadline the fork's process group is killed and the worker lives on."""
-        answer = self._receive(end_s)
+        answer = self._receive(end_s, fork)
         if answer is None:
             _log.info("Worker %d: its fork is killed, no answer within %.0f s.", self._process.pid, deadline_s)
             error = _late(fork, f"no answer within {deadline_s:.0f} s")
@@ -324,9 +340,8 @@ def shorten_log(log: Path, *, most_bytes: int) -> None:
 def _late(pid: int, reason: str) -> WorkerDied:
     """Return the error for a process that did not answer in time."""
     # A process that is stopped, as SIGSTOP does, waits for somebody outside; that says nothing about a candidate.
-    with contextlib.suppress(OSError):
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt":
-            return WorkerDied(f"{reason}: the process was stopped by a signal", kind="infra")
+    if _is_stopped(pid):
+        return WorkerDied(f"{reason}: the process was stopped by a signal", kind="infra")
     return WorkerDied(reason, kind="timeout")
 
 
@@ -335,6 +350,12 @@ def _ask_for_stack(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, STACK_SIGNAL)
         time.sleep(STACK_WAIT_S)
+
+
+def _is_stopped(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    return False
 
 
 def _describe_exit(signal_number: int) -> str:

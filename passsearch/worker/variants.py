@@ -49,9 +49,10 @@ def time_variants(
         has_halves = any(each.dtype.itemsize == 2 for each in expected)
         limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
         agreeing = [each for each in built if _agree(each.outputs(), expected, limit=limit)]
-        samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
+        samples, is_busy = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
     times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
-    return [_variant_answer(answer, times, build_s) for answer in answers]
+    busy = {"busy": True} if is_busy else {}
+    return [_variant_answer(answer, times, build_s) | busy for answer in answers]
 
 
 def _variant(bridge: Bridge, schedule: Schedule, step: Request, arguments: KernelArguments) -> KernelExecutable | str:

@@ -194,7 +194,7 @@ def test_a_comparison_that_an_accident_spoiled_is_made_again(
     file: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     rows = [{"name": "winner", "failure": {"kind": kind, "reason": "disk full"}}]
-    monkeypatch.setattr("passsearch.batch.cross.compare", lambda *_, **__: {"rows": rows})
+    monkeypatch.setattr("passsearch.api.compare", lambda *_, **__: {"rows": rows})
     [comparison, _] = cross_jobs(tune_jobs(read_jobs(file)))
     with pytest.raises(EnvironmentFault, match="kept `winner` from being built: disk full"):
         comparison.run(lambda *_: None)
@@ -210,7 +210,7 @@ def test_a_comparison_of_another_version_begins_anew(file: Path, monkeypatch: py
         return {"rows": []}
 
     (comparison.folder / "measured").mkdir(parents=True)
-    monkeypatch.setattr("passsearch.batch.cross.compare", compare)
+    monkeypatch.setattr("passsearch.api.compare", compare)
     assert comparison.run(lambda *_: None) and comparison.is_finished
     assert not (comparison.folder / "measured").exists()
 

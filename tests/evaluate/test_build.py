@@ -138,7 +138,9 @@ def make_builder(
     pool: Any = SimpleNamespace(ask=lambda *_, **__: answer, timer=None)
     facts = FactStore(session, log, cache=cache, seconds={})
     disk = DiskLimit(folder, log)
-    return Builder(session, network=network, facts=facts, pool=pool, applier=applier, folder=folder, disk=disk)
+    return Builder(
+        session, network=network, facts=facts, pool=pool, applier=applier, folder=folder, disk=disk, origin={}
+    )
 
 
 def test_a_reference_that_fails_is_not_remembered_as_the_candidates_failure(tmp_path: Path) -> None:
@@ -249,7 +251,7 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
         facts = FactStore(session, log, cache=None, seconds={})
         applier: Any = SimpleNamespace(graph=graph, compiler=compiler)
         folders: dict[str, Any] = {"folder": tmp_path, "disk": DiskLimit(tmp_path, log)}
-        builder = Builder(session, network=network, facts=facts, pool=pool, applier=applier, **folders)
+        builder = Builder(session, network=network, facts=facts, pool=pool, applier=applier, origin={}, **folders)
         builder.reference.touch()
         assert isinstance(builder.build("state", Candidate()), Failure)
         assert log.recall("build", "state|O0")["deadline_s"] == deadline_s  # type: ignore[index]

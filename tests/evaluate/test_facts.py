@@ -1,16 +1,18 @@
 """Facts that are read again: a timeout counts until the deadline grows."""
 
 import math
+import resource
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from passsearch.core import Failure
 from passsearch.evaluate import Session, WorkerLimits
 from passsearch.evaluate.facts import FactStore, read_fact
-from passsearch.store import Log
+from passsearch.store import Fact, Log
 
 TIMEOUT = Failure("timeout", "apply", "Hang", "no answer within 5 s")
 
@@ -86,3 +88,66 @@ def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
 )
 def test_a_build_takes_a_part_of_the_run_or_some_times_the_slowest_build(run_s, slowest_s, longest_s):
     assert WorkerLimits(600.0, run_s=run_s).longest_build_s(slowest_s) == longest_s
+
+
+BUILD = {"digest": "d", "kernels": "k", "seconds": 1.0, "bytes": 1, "plan_bytes": 0}
+WHOLE: dict[str, dict[str, object]] = {
+    "load": {"state": "s", "inputs": {"x": [[1], "float32"]}, "summary": {"operators": [], "results": []}},
+    "edge": {"state": "s", "seconds": 1.0},
+    "build": BUILD,
+    "gain": {"gain": 1.0, "name": "", "pipeline": "FoldConstant", "build": {"opt_level": 3}},
+    "exploring": {"seconds": 1.0},
+    "hash": {"hash": "1"},
+    "kernels": {"kernels": [], "constant_bytes": 0},
+    "variant": {"seconds": 1.0},
+}
+
+
+@pytest.mark.parametrize("kind", [*WHOLE])
+def test_a_fact_with_another_content_counts_as_missing(kind: str, tmp_path: Path) -> None:
+    whole = WHOLE[kind]
+    wrong = [{}, {"failure": None}, {"failure": {"kind": "no kind"}}]
+    wrong += [{name: value for name, value in whole.items() if name != left_out} for left_out in whole]
+    wrong += [{**whole, name: value} for name in whole for value in (None, [None], -1, math.inf, {"a": {}})]
+    with Log(tmp_path / "cache.jsonl") as cache:
+        cache.record(kind, "whole", fact=whole)
+        for number, fact in enumerate(wrong):
+            cache.record(kind, str(number), fact=fact)
+        with Log(tmp_path / "log.jsonl") as log:
+            facts = store(log, 5.0, cache)
+            assert facts.recall(kind, "whole") is not None
+            for number, fact in enumerate(wrong):
+                # Some values may be any: what is read of them has a default.
+                if (found := facts.recall(kind, str(number))) is not None:
+                    assert not fact.keys() ^ whole.keys() and kind in ("build", "gain", "variant"), (fact, found)
+
+
+def test_no_run_ends_for_a_cache_that_is_full(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fact = {"state": "s" * 2000, "seconds": 1.0}
+    with Log(tmp_path / "cache.jsonl") as cache, Log(tmp_path / "log.jsonl") as log:
+        facts = store(log, 5.0, cache)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        for number in range(3):
+            if number == 1:
+                resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "cache.jsonl").stat().st_size + 100, hard))
+                cache.record = _with_limit(
+                    cache.record, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+                )
+            facts.record("edge", str(number), fact=fact)
+        assert not facts.is_shared and log.recall("edge", "2") == {"deadline_s": 5.0, **fact, "spent": {}}
+    [line] = [record.getMessage() for record in caplog.records if "cannot be written" in record.getMessage()]
+    assert str(tmp_path / "cache.jsonl") in line
+    with Log(tmp_path / "cache.jsonl") as again:
+        assert again.recall("edge", "0") is not None and again.recall("edge", "2") is None
+
+
+def _with_limit(record: Callable[..., Fact], undo: Callable[[], None]) -> Callable[..., Fact]:
+    """Return a function that writes a fact while files may not grow, and lifts the limit afterwards."""
+
+    def limited(*arguments: str, **options: Any) -> Fact:
+        try:
+            return record(*arguments, **options)
+        finally:
+            undo()
+
+    return limited

@@ -52,8 +52,9 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
     facts = FactStore(session, log, cache=None, seconds={})
     applier = cast(Applier, SimpleNamespace(graph=SimpleNamespace(root="imported")))
     disk = DiskLimit(folder, log)
+    pool = cast(WorkerPool, None)
     return DeviatingBuilder(
-        session, network=NETWORK, facts=facts, folder=folder, disk=disk, pool=cast(WorkerPool, None), applier=applier
+        session, network=NETWORK, facts=facts, folder=folder, disk=disk, pool=pool, applier=applier, origin={}
     )
 
 

@@ -41,7 +41,7 @@ def test_the_fastest_run_counts_and_far_slower_variants_leave_after_the_first_ro
     monkeypatch.setattr(kernels, "time", clock)
     fast, near, slow = (TimedKernel(seconds, clock) for seconds in (0.004, 0.0042, 0.02))
     plan = VariantPlan(first_rounds=2, rounds=6, margin=2.0, attempts=1)
-    samples = time_variants([slow, fast, near], plan)  # type: ignore[list-item]
+    samples, _ = time_variants([slow, fast, near], plan)  # type: ignore[list-item]
     assert [min(runs) for runs in samples] == [pytest.approx(kernel.seconds) for kernel in (slow, fast, near)]
     assert [len(runs) for runs in samples] == [2, 6, 6]
     # Every variant runs once before the rounds.
@@ -54,11 +54,11 @@ def test_events_of_a_device_replace_the_clock() -> None:
             return self.seconds
 
     plan = VariantPlan(first_rounds=1, rounds=2, attempts=1)
-    assert time_variants([OnDevice(0.5, Clock())], plan) == [[0.5, 0.5]]  # type: ignore[list-item]
+    assert time_variants([OnDevice(0.5, Clock())], plan) == ([[0.5, 0.5]], False)  # type: ignore[list-item]
 
 
 def test_no_variant_is_no_time() -> None:
-    assert time_variants([], VariantPlan(attempts=1)) == []
+    assert time_variants([], VariantPlan(attempts=1)) == ([], False)
 
 
 class ScriptedNetwork:

@@ -253,6 +253,29 @@ def test_rows_of_an_earlier_run_are_marked(result: dict[str, Any]) -> None:
     assert 'class="best"><td>best*' in result_html(result)
 
 
+@pytest.mark.parametrize(("factor", "is_shown"), [(1.0, True), (1.15, True), (0.87, True), (1.3, False), (0.7, False)])
+def test_no_row_contradicts_itself(result: dict[str, Any], factor: float, is_shown: bool) -> None:
+    baseline = next(row for row in result["baselines"] if row["name"] == "O3")
+    level = next(row for row in result["baselines"] if row["name"] == "O0")
+    ratio = baseline["latency_s"]["median"] / level["latency_s"]["median"]
+    level["ratio"] = {"ratio": factor * ratio, "interval": None}
+    text = result_text(result, width=132)
+    [cells] = [line.split() for line in text.splitlines() if line.split()[:1] == ["O0"]]
+    assert (cells[1] != "–") is is_shown
+    assert ("latency –: timed while the machine had another load" in text) is not is_shown
+    assert (">–<" in result_html(result).partition("O0")[2][:60]) is not is_shown
+
+
+def test_times_of_kernels_from_earlier_runs_predict_nothing(result: dict[str, Any]) -> None:
+    composition = {"pipeline": "p", "begin_s": 0.02, "predicted_s": 0.01, "bound_s": 0.01, "kernels": 3, "variants": 9}
+    result["composition"] = {**composition, "combinations_log10": 4.0, "decisions": [], "recalled": 0}
+    assert "predicted 10 ms instead of 20 ms" in result_text(result, width=200)
+    result["composition"]["recalled"] = 2
+    text = result_text(result, width=200)
+    assert "2 of the times are of earlier runs, so they chose what to try and predict nothing" in text
+    assert "predicted 10" not in text and "certificate" not in text
+
+
 def test_a_search_for_little_memory_shows_it_and_says_why_it_is_not_confirmed(result: dict[str, Any]) -> None:
     assert "peak RAM MB" not in result_text(result, width=132)
     reason = "peak memory is read once, when outputs are compared, and a confirmation compares none"

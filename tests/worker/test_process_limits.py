@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -91,6 +92,35 @@ def test_a_process_that_was_stopped_is_no_timeout(worker: Worker) -> None:
     with pytest.raises(WorkerDied, match="stopped by a signal") as error:
         worker.ask(load("stop"), deadline_s=3)
     assert error.value.kind == "infra"
+
+
+def test_a_process_that_stays_stopped_is_given_up_long_before_the_deadline(
+    worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("passsearch.worker.client.LONGEST_STOP_S", 3.0)
+    monkeypatch.setattr("passsearch.worker.client.LOOK_AFTER_S", 0.5)
+    begin = time.monotonic()
+    with pytest.raises(WorkerDied, match="stopped by a signal and not continued for 3 s") as error:
+        worker.ask(load("stop"), deadline_s=300)
+    assert error.value.kind == "infra" and not worker.alive
+    assert time.monotonic() - begin < 100
+
+
+def test_a_process_that_is_continued_in_time_answers(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("passsearch.worker.client.LONGEST_STOP_S", 60.0)
+    monkeypatch.setattr("passsearch.worker.client.LOOK_AFTER_S", 0.2)
+    pid = worker._process.pid
+
+    def continue_later() -> None:
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "Tt":
+            time.sleep(0.05)
+        time.sleep(1)
+        os.kill(pid, signal.SIGCONT)
+
+    thread = Thread(target=continue_later)
+    thread.start()
+    assert "the cause" in worker.ask(load("stop"), deadline_s=300)["error"]["reason"]
+    thread.join()
 
 
 def test_an_answer_that_came_while_this_process_was_stopped_counts(worker: Worker) -> None:

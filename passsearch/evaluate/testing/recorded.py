@@ -77,6 +77,11 @@ class RecordedEvaluator:
             state = edge.target
         return state
 
+    def apply_seconds(self, pipeline: Pipeline) -> float | Failure:
+        """Return the recorded time to reach the state of a pipeline."""
+        state = self.reach(pipeline)
+        return state if isinstance(state, Failure) else self.graph.cheapest(state)[1]
+
     def op_counts(self, state: str) -> Mapping[str, int]:
         """Return the operator counts of a state."""
         return self._op_counts[state]

@@ -164,6 +164,10 @@ class SimulatedEvaluator:
             self.graph.add(self.graph.root, pipeline.passes[0], edge=Edge(str(pipeline), APPLY_S))
         return str(pipeline)
 
+    def apply_seconds(self, pipeline: Pipeline) -> float | Failure:
+        """Return the time to apply a pipeline."""
+        return APPLY_S if pipeline.passes else 0.0
+
     def op_counts(self, state: str) -> Mapping[str, int]:
         """Return no counts: states are not told apart by their operators."""
         return {}
