@@ -15,7 +15,7 @@ from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Fail
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Built, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
-from passsearch.search.bisection import find_faulty_passes, write_reproducer
+from passsearch.search.bisection import find_faulty_passes, is_deviation, write_reproducer
 from passsearch.search.confirm import (
     LEAST_REPETITIONS,
     MORE_TIME,
@@ -168,7 +168,8 @@ class _Execution:
         document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
-        self._report("looking for the passes that made outputs wrong", self._options.trials)
+        if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):
+            self._report("looking for the passes that made outputs wrong", self._options.trials)
         kept = [self._evaluation.scoring.baseline.built, best.built]
         document["reproducers"] = self._reproducers(document, kept)
         self._folder.write_result(document)

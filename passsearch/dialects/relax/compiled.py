@@ -10,8 +10,10 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from passsearch.core import MAIN
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.relax.executable import NETWORK
+from passsearch.dialects.relax.separate_weights import read_weights
 from passsearch.dialects.shared import parse_device
 
 ALIGNMENT_BYTES = 64
@@ -28,14 +30,14 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
         cuda_libraries.load_runtime("cc")  # called only where there is no driver
     library = tvm.runtime.load_module(str(folder / NETWORK))
     machine = relax.VirtualMachine(library, tvm.device(*parse_device(device)))
-    main = machine["main"]
+    main, weights = machine[MAIN], read_weights(folder).get(MAIN, ())
 
     def run(*tensors: Any) -> Any:
         # A user who passes a PyTorch tensor has imported PyTorch, so it need not be imported here.
         torch = sys.modules.get("torch")
         is_torch = torch is not None and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
         convert = torch.from_dlpack if torch is not None and is_torch else _to_numpy
-        return _convert_outputs(main(*map(_to_tvm, tensors)), convert)
+        return _convert_outputs(main(*map(_to_tvm, tensors), *weights), convert)
 
     return run
 

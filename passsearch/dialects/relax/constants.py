@@ -50,6 +50,10 @@ class Constants(BaseConstantTable):
         data.copyfrom(array)
         return data
 
+    def view(self, array: Array) -> tvm.runtime.Tensor:
+        """Return a compiler array on the memory of ``array``."""
+        return tvm.runtime.from_dlpack(array)
+
 
 def constant_uses(module: tvm.IRModule) -> list[int]:
     """Return the numbers of the constant nodes in visiting order; equal IRs have equal lists."""

@@ -1,5 +1,6 @@
 """Relax modules as files: TVM's JSON, with a parameter file beside it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -107,19 +108,23 @@ def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     names: dict[int, str] = {}
     lifted = module.clone()
     for entry in entries(module):
-        lifted.update_func(entry, _lift_constants(module[entry], names, values))
+        lifted.update_func(entry, lift_constants(module[entry], names, values))
     save(lifted, path, params=values)
 
 
-def _lift_constants(
-    function: relax.Function, names: dict[int, str], values: dict[str, tvm.runtime.Tensor]
+def lift_constants(
+    function: relax.Function,
+    names: dict[int, str],
+    values: dict[str, tvm.runtime.Tensor],
+    *,
+    least_bytes: int = EXTERNAL_BYTES,
 ) -> relax.Function:
-    """Return a function with parameters in place of large constants, which are added to ``values``."""
+    """Return a function with further parameters in place of large constants, which are added to ``values``."""
     variables: dict[int, relax.Var] = {}
 
     def lift(constant: GenericConst) -> relax.Expr:
         data = constant.value
-        if not isinstance(data, tvm.runtime.Tensor) or data.numpy().nbytes < EXTERNAL_BYTES:
+        if not isinstance(data, tvm.runtime.Tensor) or tensor_bytes(data) < least_bytes:
             return constant
         # By node and not by value: a constant that is used twice gets one variable, two equal constants get two.
         node = constant.__chandle__()
@@ -132,6 +137,11 @@ def _lift_constants(
     body = tvm_ffi.structural_map(function.body, (GenericConst, lift))
     params = [*function.params, *variables.values()]
     return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def tensor_bytes(data: tvm.runtime.Tensor) -> int:
+    """Return the size of an array."""
+    return math.prod(map(int, data.shape)) * ((int(tvm_ffi.dtype(data.dtype).bits) + 7) // 8)
 
 
 def _tensor(value: object) -> tvm.runtime.Tensor:
