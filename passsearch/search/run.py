@@ -246,6 +246,14 @@ class _Execution:
             return math.inf
         reserve_s = plan.reserve_s(baseline, fastest)
         text = f"plan: search {duration(timeout_s - reserve_s)}, confirm {duration(reserve_s)}"
+        least_s = plan.least_confirm_s(baseline, fastest) if self._options.repetitions else 0.0
+        if least_s > reserve_s + OVERTIME * timeout_s:
+            # The search uses the time that is too short to confirm anything.
+            reserve_s = plan.start_s
+            text = (
+                f"plan: search {duration(timeout_s - reserve_s)}; a confirmation would take {duration(least_s)}, "
+                "for which the time limit is too short"
+            )
         if text != self._plan:
             self._note(text)
         self._plan = text
