@@ -281,7 +281,7 @@ def _for_caller() -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        place = f", on which `{error.filename}` is" if error.filename else ""
+        place = f", on which `{error.filename}` is," if error.filename else ""
         raise EnvironmentFault(
             f"The disk{place} is full; make room, and the same call goes on with what was measured. "
             "See: passsearch doctor"

@@ -184,6 +184,14 @@ class RelaxBridge(JsonFiles):
         """Return a SHA-256 of the library, weights included."""
         return artifact_digest(artifact.folder)
 
+    def save(self, module: tvm.IRModule, path: Path) -> None:
+        """Write TVM's JSON, constants included; ``load`` of it, as format ``ir``, has the same identity."""
+        # A process that dies while it writes leaves the earlier file whole.
+        partial = path.with_name(f"{path.name}.partial")
+        with partial.open("w") as file:
+            ir_file.write_json(module, file)
+        partial.replace(path)
+
     def save_with_external_weights(self, module: tvm.IRModule, path: Path) -> None:
         """Write TVM's JSON without large constants, and these to a parameter file."""
         ir_file.save_with_external_weights(module, path)

@@ -1,16 +1,21 @@
 """Relax modules as files: TVM's JSON, with a parameter file beside it."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import MAIN, DeclaredInput
+from passsearch.dialects.constant_table import MAPPED_BYTES
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relax.constants import replace_constants
 from passsearch.dialects.relax.entries import entries, function_names, select
 from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
@@ -137,6 +142,31 @@ def lift_constants(
     body = tvm_ffi.structural_map(function.body, (GenericConst, lift))
     params = [*function.params, *variables.values()]
     return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def write_json(module: tvm.IRModule, file: TextIO) -> None:
+    """Write TVM's JSON of a module, large constants one after the other: TVM's own writer holds all of them as text."""
+    large: dict[str, tvm.runtime.Tensor] = {}
+
+    def placeholder(constant: GenericConst) -> GenericConst:
+        if tensor_bytes(constant.value) < MAPPED_BYTES:
+            return constant
+        number = tvm.runtime.tensor(np.frombuffer(f"large constant {len(large)}".encode(), "uint8"))
+        large[_json_data(number)] = constant.value
+        return GenericConst(number, constant.ty)
+
+    text = tvm.ir.save_json(replace_constants(module, placeholder))
+    end = 0
+    for match in re.finditer("|".join(map(re.escape, large)), text) if large else ():
+        file.write(text[end : match.start()])
+        file.write(_json_data(large[match.group()]))
+        end = match.end()
+    file.write(text[end:])
+
+
+def _json_data(data: tvm.runtime.Tensor) -> str:
+    """Return how TVM's JSON writes the content of an array."""
+    return re.search(r'"data":"([^"]*)"', tvm.ir.save_json(data))[1]  # type: ignore[index]
 
 
 def tensor_bytes(data: tvm.runtime.Tensor) -> int:
