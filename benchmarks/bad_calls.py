@@ -1,8 +1,8 @@
 """Sixty mistakes of new users: ``python benchmarks/bad_calls.py --out benchmarks/results/bad_calls.json``.
 
-Each is a call of the command line or of Python, in an empty folder with some wrong files. A refusal has to be one line of
-``LONGEST`` characters at most, without a traceback, and the status of a user's mistake. In Python it is a ``UserError``
-that names no option of the command line. Needs the toolchains ``relay`` and ``relax``; nothing is compiled.
+Each is a call of the command line or of Python, in an empty folder with some wrong files. A refusal has to be one line
+of ``LONGEST`` characters at most, without a traceback, and the status of a user's mistake. In Python it is a
+``UserError`` that names no option of the command line. Needs the toolchains ``relay`` and ``relax``.
 """
 
 import argparse
@@ -144,6 +144,12 @@ def run_call(name: str, call: Callable[[], object]) -> dict[str, Any]:
     return {"call": f"passsearch.{name}", "status": "no error", "text": "", "good": False}
 
 
+def show(row: dict[str, Any]) -> dict[str, Any]:
+    """Print a row, and return it."""
+    print(f"{'ok ' if row['good'] else 'BAD'} {row['call']}\n    {row['text']}", flush=True)
+    return row
+
+
 def main() -> int:
     """Make all calls; the status is the number of answers that are not one clear line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -153,14 +159,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_files()
-        rows = [run_command(command) for command in COMMANDS]
-        rows += [run_call(name, call) for name, call in CALLS]
+        rows = [show(run_command(command)) for command in COMMANDS]
+        rows += [show(run_call(name, call)) for name, call in CALLS]
         os.chdir(here)
     if out:
         text = json.dumps(rows, indent=1).replace(folder, "/folder")
         out.write_text(text + "\n")
-    for row in rows:
-        print(f"{'ok ' if row['good'] else 'BAD'} {row['call']}\n    {row['text']}")
     bad = sum(not row["good"] for row in rows)
     print(f"{len(rows)} calls, {bad} without one clear line")
     return bad
