@@ -6,6 +6,10 @@ class PassSearchError(Exception):
 
     exit_code = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: the text, which says all; ``%tb`` and plain Python still show the traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class UserError(PassSearchError):
     """A request that cannot be fulfilled; the text gives the rule, the value got, the values allowed, the next step."""

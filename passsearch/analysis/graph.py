@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import networkx as nx
@@ -128,6 +129,12 @@ def make_feature(indices: Iterable[int], detail: str = "") -> Feature:
 
 def axis_size(shape: Sequence[int | None], layout: str, *, axis: str) -> int | None:
     """Return the size of one axis in a layout such as `NCHW8c`, ``None`` if the shape does not determine it."""
+    # A network has few shapes, and hundreds of operators of each.
+    return _axis_size(tuple(shape), layout, axis)
+
+
+@lru_cache(maxsize=4096)
+def _axis_size(shape: tuple[int | None, ...], layout: str, axis: str) -> int | None:
     letters = [letter for _, letter in _LAYOUT_AXIS.findall(layout)]
     if len(letters) != len(shape) or axis not in (letter.upper() for letter in letters):
         return None

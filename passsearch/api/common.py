@@ -31,7 +31,7 @@ from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate, session_settings
 from passsearch.store import RESULT, RunFolder, limit_cache_hourly, open_fact_cache, read_result, run_folders
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain, user_cache_folder
-from passsearch.worker import ScratchFolder
+from passsearch.worker import ScratchFolder, machine_memory_bytes
 
 Sizes: TypeAlias = str | Sequence[str]
 """Sizes of inputs with weights, as ``read_calls`` reads them."""
@@ -81,8 +81,13 @@ def worker_limits(deadline: float, memory: float | None, *, timeout: float | Non
         deadline: Seconds one request may take.
         memory: Gigabytes; ``None`` leaves the limit to the machine's memory.
         timeout: Seconds that the run may take; ``None`` for no limit.
+
+    Raises:
+        UserError: The machine has less memory.
     """
-    run_s = math.inf if timeout is None else timeout
+    run_s, machine = math.inf if timeout is None else timeout, machine_memory_bytes()
+    if memory is not None and memory * 1e9 > machine:
+        raise UserError(f"`memory` must be at most {machine / 1e9:.1f}, what this machine has in GB; got {memory:g}")
     return WorkerLimits(deadline, None if memory is None else int(memory * 1e9), run_s)
 
 

@@ -101,6 +101,12 @@ def load(dialect: str, *extra_files: Path | str) -> Catalog:
     return catalog
 
 
+def other_dialect(dialect: str, name: str) -> str:
+    """Return a dialect other than this one that ships a pass or a sequence of a name; empty if none does."""
+    catalogs = (load(other) for other in _shipped_dialects() if other != dialect)
+    return next((each.dialect for each in catalogs if name in each.entries or name in each.sequences), "")
+
+
 def _read_document(origin: str, document: Json) -> tuple[list[CatalogEntry], list[NamedSequence], list[_Rule]]:
     """Return the passes, sequences and class rules of one file."""
     try:
@@ -114,13 +120,17 @@ def _read_document(origin: str, document: Json) -> tuple[list[CatalogEntry], lis
         raise UserError(f"`{origin}` is nested too deeply; write its values flat.") from None
 
 
+def _shipped_dialects() -> list[str]:
+    folders = files("pass_catalog").iterdir()
+    return sorted(item.name for item in folders if item.is_dir() and not item.name.startswith("_"))
+
+
 def _shipped_documents(dialect: str) -> Iterator[tuple[str, Json]]:
     root = files("pass_catalog")
     folder = root.joinpath(dialect)
     # `isidentifier` refuses names such as `..`, which would leave the catalog's folder.
     if not dialect.isidentifier() or not folder.is_dir():
-        dialects = sorted(item.name for item in root.iterdir() if item.is_dir() and not item.name.startswith("_"))
-        raise UserError(f"Unknown dialect `{dialect}`; the catalog has: {', '.join(dialects)}.")
+        raise UserError(f"Unknown dialect `{dialect}`; the catalog has: {', '.join(_shipped_dialects())}.")
     # Sorted, because the order of files is the order of passes in listings and in the search space.
     for file in sorted(folder.iterdir(), key=lambda item: item.name):
         if file.name.endswith(".yaml"):

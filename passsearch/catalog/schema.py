@@ -326,6 +326,11 @@ class Catalog:
     def _unknown_name(self, what: str, name: str, *, names: Iterable[str]) -> UserError:
         suggestion = suggest_name(name, names)
         end = f"; {suggestion}" if suggestion else "."
+        # Imported here: the loader makes catalogs.
+        from passsearch.catalog.loader import other_dialect
+
+        if other := other_dialect(self.dialect, name):
+            end = f": it is a {what} of `{other}`. Give a toolchain of that dialect, or another {what}{end}"
         return UserError(f"Unknown {what} `{name}` in dialect `{self.dialect}`{end} See: passsearch catalog list")
 
 

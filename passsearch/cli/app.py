@@ -15,7 +15,7 @@ from passsearch import __version__
 from passsearch.cli import apply, batch, bench, catalog, compiling, explore, machine, network, profile, run, runs
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
-from passsearch.core import interruptible
+from passsearch.core import ON_COMMAND_LINE, interruptible
 from passsearch.errors import PassSearchError
 
 # 130 is what a shell reports for a process that Ctrl-C ended: 128 + SIGINT.
@@ -61,6 +61,7 @@ def application() -> typer.Typer:
     app.add_typer(machine.toolchain_commands(), name="toolchain")
     app.command()(network.analyze)
     app.add_typer(catalog.catalog_commands(), name="catalog")
+    app.command()(network.zoo)
     app.command()(network.tune)
     app.command(name="compile")(compiling.compile_network)
     app.command()(apply.apply)
@@ -90,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _replace_unprintable()
     words = list(sys.argv[1:] if arguments is None else arguments)
     start = time.monotonic()
+    ON_COMMAND_LINE.set(True)
     with CommandLog(words) as command_log, interruptible():
         try:
             status = _run(words, command_log)

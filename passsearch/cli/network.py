@@ -82,6 +82,15 @@ def analyze(
     print_result(document, analysis_text(document), as_json=as_json)
 
 
+def zoo(*, as_json: AsJson = False) -> None:
+    """List the built-in networks, which `zoo:NAME` or `zoo:NAME@BATCH` names."""
+    from passsearch.frontends.zoo import descriptions
+    from passsearch.report import zoo_text
+
+    rows = descriptions()
+    print_result({"networks": [dict(row) for row in rows]}, zoo_text(rows), as_json=as_json)
+
+
 def tune(
     model: Model,
     *,

@@ -1,5 +1,6 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
+from passsearch.core.advice import ON_COMMAND_LINE
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.archive import (
     archive_documents,
@@ -97,6 +98,7 @@ __all__ = [
     "NO_GAIN",
     "NUMBERS",
     "OBJECTIVES",
+    "ON_COMMAND_LINE",
     "OUTCOMES",
     "PARTIAL",
     "PASSES",

@@ -1,18 +1,24 @@
 """The values that arguments may have: one rule for the function's argument and the option of the same name."""
 
+import errno
 import inspect
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
+from passsearch.core.advice import ON_COMMAND_LINE, in_python
 from passsearch.core.file_name import expand_home
 from passsearch.core.suggestion import suggest_name
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of the system's errors for a full disk, or a full share of it."""
 
 SOURCE, IMPORT = REFERENCES = ("source", "import")
 """What outputs are compared with: those of the network's own framework, or of the import built without passes."""
@@ -258,9 +264,33 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in bound.arguments.items():
             if name in RULES and value is not signature.parameters[name].default:
                 bound.arguments[name] = RULES[name].accept(name, value)
-        return function(*bound.args, **bound.kwargs)
+        with _for_caller():
+            return function(*bound.args, **bound.kwargs)
 
     return check_and_call
+
+
+@contextmanager
+def _for_caller() -> Iterator[None]:
+    """Put errors into the words of the caller, and say of a full disk what it is.
+
+    Raises:
+        EnvironmentFault: The disk is full.
+    """
+    try:
+        yield
+    except PassSearchError as error:
+        if not ON_COMMAND_LINE.get():
+            error.args = (in_python(str(error)), *error.args[1:])
+        raise
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        place = f", on which `{error.filename}` is," if error.filename else ""
+        raise EnvironmentFault(
+            f"The disk{place} is full; make room, and the same call goes on with what was measured. "
+            "See: passsearch doctor"
+        ) from error
 
 
 def _call_fault(function: str, signature: inspect.Signature, *, names: Iterable[str], error: TypeError) -> str:

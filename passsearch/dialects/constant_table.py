@@ -7,6 +7,7 @@ every constant once, under a digest of its content.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +15,9 @@ import numpy as np
 from passsearch.dialects.contract import Array
 
 DIGEST_BYTES = 16
+
+MAPPED_BYTES = 1 << 20
+"""Size from which an array is mapped from its file; the system limits the number of mappings."""
 
 Tensor: TypeAlias = Any
 """An array type of the compiler."""
@@ -36,6 +40,10 @@ class BaseConstantTable(ABC):
     def tensor(self, array: Array, dtype: str) -> Tensor:
         """Return a new compiler array with these values; numpy lacks some of the compiler's dtypes."""
 
+    @abstractmethod
+    def view(self, array: Array) -> Tensor:
+        """Return a compiler array on the memory of ``array``, which is writeable and aligned."""
+
     def missing(self, digests: Collection[str]) -> list[str]:
         """Return the digests whose constants the table does not hold."""
         return [digest for digest in digests if digest not in self._tensors]
@@ -48,8 +56,23 @@ class BaseConstantTable(ABC):
     def put(self, digest: str, array: Array) -> None:
         """Store a constant."""
         if digest not in self._tensors:
-            # The digest ends with the dtype, because bfloat16 reaches numpy as uint16.
-            self._store(digest, self.tensor(array, digest.partition("-")[2]))
+            self._store(digest, self.tensor(array, _dtype(digest)))
+
+    def read(self, digest: str, path: Path) -> bool:
+        """Store the constant in a file of numpy's, in place of an equal one in memory.
+
+        Returns:
+            True if the file is mapped: all processes that map it share its pages, and the system may drop them.
+        """
+        # Changes of a mapping in this mode stay within this process.
+        array: Array = np.load(path, mmap_mode="c")
+        is_mapped = array.nbytes >= MAPPED_BYTES and str(array.dtype) == _dtype(digest)
+        if is_mapped:
+            self._drop(digest)
+            self._store(digest, self.view(array))
+        else:
+            self.put(digest, array)
+        return is_mapped
 
     def keep(self, digests: Collection[str]) -> None:
         """Drop all constants but these."""
@@ -65,10 +88,7 @@ class BaseConstantTable(ABC):
         cached = self._digests.get(self.address(data))
         if cached is not None:
             return cached
-        array = data.numpy()
-        hasher = hashlib.blake2b(f"{data.dtype}{array.shape}".encode(), digest_size=DIGEST_BYTES)
-        hasher.update(np.ascontiguousarray(array).data)
-        digest = f"{hasher.hexdigest()}-{data.dtype}"
+        digest = constant_digest(data.numpy(), str(data.dtype))
         # A second array of equal content is not stored, so its address may be reused: its digest is not cached.
         if digest not in self._tensors:
             self._store(digest, data)
@@ -77,3 +97,20 @@ class BaseConstantTable(ABC):
     def _store(self, digest: str, data: Tensor) -> None:
         self._tensors[digest] = data
         self._digests[self.address(data)] = digest
+
+    def _drop(self, digest: str) -> None:
+        data = self._tensors.pop(digest, None)
+        if data is not None:
+            self._digests.pop(self.address(data), None)
+
+
+def constant_digest(array: Array, dtype: str) -> str:
+    """Return the digest of a constant of the compiler's dtype."""
+    hasher = hashlib.blake2b(f"{dtype}{array.shape}".encode(), digest_size=DIGEST_BYTES)
+    hasher.update(np.ascontiguousarray(array).data)
+    return f"{hasher.hexdigest()}-{dtype}"
+
+
+def _dtype(digest: str) -> str:
+    # The digest ends with the dtype, because bfloat16 reaches numpy as uint16.
+    return digest.partition("-")[2]

@@ -245,8 +245,8 @@ class ConstantTable(Protocol):
     def array(self, digest: str) -> Array:
         """Return the value of a constant in the table."""
 
-    def put(self, digest: str, array: Array) -> None:
-        """Store a constant."""
+    def read(self, digest: str, path: Path) -> bool:
+        """Store the constant in a file of numpy's; return True if it is mapped, and an equal one in memory dropped."""
 
     def keep(self, digests: Collection[str]) -> None:
         """Drop all constants but these."""

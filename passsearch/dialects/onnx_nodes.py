@@ -318,10 +318,12 @@ def _outline(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> onnx.M
             del copy.type.tensor_type.shape.dim[:]
             for size in inputs[value.name].shape:
                 copy.type.tensor_type.shape.dim.add(**({} if size is None else {"dim_value": size}))
+    # Before IR version 4 a weight had to be listed among the inputs as well.
+    listed = {value.name for value in graph.input}
     for weight in model.graph.initializer:
         if math.prod(weight.dims) <= LARGEST_CONSTANT:
             graph.initializer.append(weight)
-        elif weight.name not in {value.name for value in graph.input}:
+        elif weight.name not in listed:
             graph.input.append(helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims)))
     graph.output.extend(onnx.ValueInfoProto(name=value.name) for value in model.graph.output)
     return outline

@@ -11,6 +11,7 @@ from passsearch.core import DeclaredInput, Dimension, bind_inputs, strict_limit
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, digest_files, save_bytes
 from passsearch.frontends.request import ModelRequest
+from passsearch.frontends.stand_in import refuse_stand_in
 
 if TYPE_CHECKING:
     import onnx
@@ -99,6 +100,7 @@ def read(path: Path) -> OnnxFile:
     for file in external:
         if not file.is_file():
             raise UserError(f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model.")
+        refuse_stand_in(file, str(file))
     inputs = _declared_inputs(model)
     dtypes = _computed_dtypes(model) | {each.dtype for each in inputs}
     quantizes = any(node.op_type == "QuantizeLinear" for node in model.graph.node)

@@ -13,6 +13,7 @@ from passsearch.errors import UserError
 from passsearch.frontends.foreign import SAVED_MODEL, require_harmless
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
 from passsearch.frontends.request import ModelRequest
+from passsearch.frontends.stand_in import refuse_stand_in
 
 ZOO = "zoo:"
 PATHS = (
@@ -218,8 +219,7 @@ def _front_end_of_path(path: Path, source: str) -> str:
     except OSError as error:
         raise UserError(f"`{source[:80]}` cannot be opened: {error.strerror}. Accepted: {ACCEPTED}.") from None
     if not exists:
-        hint = f" A built-in network is zoo:{source}." if path.suffix == "" else ""
-        raise UserError(f"No such file: `{source}`.{hint} Accepted: {ACCEPTED}.")
+        raise UserError(_missing(path, source))
     if not os.access(path, os.R_OK):
         raise UserError(f"`{source}` cannot be read, because you have no permission; allow it with chmod.")
     if path.is_dir():
@@ -234,9 +234,26 @@ def _front_end_of_path(path: Path, source: str) -> str:
     candidates = [front_end for ending, front_end in FILE_FRONT_ENDS.items() if path.name.endswith(ending)]
     if not candidates:
         raise UserError(f"`{source}` has an unknown file type; {EXPORT_ADVICE}")
-    if path.stat().st_size == 0:
-        raise UserError(f"`{source}` is empty; export the network again.")
+    refuse_stand_in(path, source)
     return candidates[0]
+
+
+def _missing(path: Path, source: str) -> str:
+    """Return that a path does not exist, with the next step for what the user may mean."""
+    # Imported here: it needs a file of this package only, but is of use in this error alone.
+    from passsearch.frontends.zoo import nearest_name
+
+    if path.suffix in FILE_FRONT_ENDS:
+        return f"No such file: `{source}`. Check the path; the present folder is `{Path.cwd()}`."
+    near = nearest_name(source)
+    if near == source:
+        return f"No such file: `{source}`. The built-in network of this name is zoo:{source}."
+    built_in = f" The nearest built-in network is zoo:{near}." if near else ""
+    return (
+        f"No such file: `{source}`, and nothing is downloaded by name.{built_in} Save a model of the Hugging Face Hub "
+        f"into a folder (`model.save_pretrained`) and give the folder; `passsearch zoo` lists what is built in. "
+        f"Accepted: {PATHS}."
+    )
 
 
 def _front_end_of_object(model: object, source: str) -> str:

@@ -104,12 +104,14 @@ def _traceable(model: Any) -> Iterator[None]:
 @contextmanager
 def _broadcast_masks() -> Iterator[None]:
     """Let transformers build its masks by broadcasting indices, because no exporter can trace ``torch.vmap``."""
-    # transformers 5 does the same while it exports; 4 has no setting for it.
-    with (
-        patch.object(masking_utils, "_vmap_for_bhqkv", _broadcast),
-        patch.object(masking_utils, "TransformGetItemToIndex", nullcontext),
-        patch.object(masking_utils, "find_packed_sequence_indices", _packed_sequences),
-    ):
+    replacements = {
+        "_vmap_for_bhqkv": _broadcast,
+        "TransformGetItemToIndex": nullcontext,
+        "find_packed_sequence_indices": _packed_sequences,
+    }
+    # transformers 5 broadcasts by itself, so it lacks some of these names; 4 has no setting for it.
+    present = {name: function for name, function in replacements.items() if hasattr(masking_utils, name)}
+    with patch.dict(vars(masking_utils), present):
         yield
 
 

@@ -37,6 +37,7 @@ from passsearch.report.listings import (
     findings_text,
     runs_text,
     toolchains_text,
+    zoo_text,
 )
 from passsearch.report.page import report_page
 from passsearch.report.profile import profile_chart, profile_html, profile_text
@@ -99,4 +100,5 @@ __all__ = [
     "state_graph_svg",
     "toolchains_text",
     "verdict_text",
+    "zoo_text",
 ]

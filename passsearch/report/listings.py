@@ -53,6 +53,13 @@ def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:
     return table(titles, rows, width=text_width())
 
 
+def zoo_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of the built-in networks."""
+    titles = ("zoo:", "network", "inputs at batch 1")
+    cells = [(row["name"], row["summary"], row["inputs"]) for row in rows]
+    return table(titles, cells, width=text_width(), whole=titles[:1])
+
+
 def runs_text(document: Mapping[str, Any]) -> str:
     """Return a table with one row per run, and their size together."""
     runs = document["runs"]

@@ -1,10 +1,20 @@
 """Plain-text tables and paragraphs that fit a line width."""
 
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from textwrap import fill
 from typing import Any, Literal
+
+BREAK = "\x1f"
+"""A control character that rich takes for a space without a width."""
+
+GAP = 2
+"""Columns between two columns of a table."""
+
+NARROWEST, LONGEST_WORD = 8, 32
+"""Least width of a column whose words are broken, and longest word that is not."""
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 72, 132, 120
 
@@ -40,10 +50,13 @@ def table(
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for title in titles:
+    cells = [[_breakable(cell) for cell in row] for row in rows]
+    columns = list(zip(titles, *cells, strict=True))
+    widths = _column_widths(columns, [title in whole for title in titles], width=width)
+    for title, column_width in zip(titles, widths, strict=True):
         justify: Literal["left", "right"] = "right" if title in right else "left"
-        grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=title in whole)
-    for row in rows:
+        grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=title in whole, width=column_width)
+    for row in cells:
         # Wrapped in Text, because rich would read `[…]` in a plain string (an interval, a shape) as markup.
         grid.add_row(*map(Text, row))
     sink = StringIO()
@@ -51,7 +64,32 @@ def table(
     # notebook, rich would display the table as output of the cell instead of writing it to the file.
     plain: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "_environ": {}}
     Console(file=sink, width=width, **plain).print(grid)
-    return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
+    return "\n".join(line.replace(BREAK, "").rstrip() for line in sink.getvalue().splitlines())
+
+
+def _column_widths(columns: Sequence[Sequence[str]], whole: Sequence[bool], *, width: int) -> list[int | None]:
+    """Return widths at which cells are broken between words only; ``None`` where all fits.
+
+    Where words do not fit either, those of the last columns are broken: the first one has the names.
+    """
+    longest = [max(map(len, column)) for column in columns]
+    least = [
+        most if is_whole else max(min(len(word), LONGEST_WORD) for cell in column for word in cell.split() or [""])
+        for column, most, is_whole in zip(columns, longest, whole, strict=True)
+    ]
+    room = width - GAP * (len(columns) - 1) - sum(least)
+    for place in reversed(range(1, len(columns))):
+        given = max(0, min(-room, least[place] - NARROWEST))
+        least[place], room = least[place] - given, room + given
+    wanted = [max(0, most - own) for most, own in zip(longest, least, strict=True)]
+    if room < 0 or room >= sum(wanted):
+        return [None] * len(columns)
+    return [own + room * more // sum(wanted) for own, more in zip(least, wanted, strict=True)]
+
+
+def _breakable(text: str) -> str:
+    """Return a text that may be broken after the commas of a pipeline, and not within the name of a pass."""
+    return re.sub(r",(?=[A-Za-z])", f",{BREAK}", text)
 
 
 def paragraph(title: str, text: str, *, width: int) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from passsearch.core import CONSTANTS, UNKNOWN
+from passsearch.core import CONSTANTS, UNKNOWN, UNKNOWN_CLASS
 from passsearch.report.composition import kernel_lines
 from passsearch.report.formatting import (
     MISSING,
@@ -106,8 +106,7 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "network", f"{_text(model, 'name')}, batch {format_count(model.get('batch'))} ({_text(model, 'source')})"
     yield from _tuned_functions(model)
     for architecture_class in document.get("classes") or []:
-        evidence = "; ".join(architecture_class.get("evidence") or []) or MISSING
-        yield "class", f"{_text(architecture_class, 'name')} ({evidence})"
+        yield "class", f"{_text(architecture_class, 'name')} ({_class_evidence(architecture_class)})"
     yield "target", _text(document, "target")
     yield "device", device_text(document.get("device") or {})
     if document.get("measured_at"):
@@ -115,6 +114,13 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     # A comparison may have several toolchains, a result has exactly one.
     for toolchain in document.get("toolchains") or [document.get("toolchain") or {}]:
         yield "toolchain", _toolchain(toolchain)
+
+
+def _class_evidence(architecture_class: Mapping[str, Any]) -> str:
+    """Return why a network belongs to a class; what it lacks for every other one is in the analysis."""
+    if _text(architecture_class, "name") == UNKNOWN_CLASS:
+        return "every valid pass is searched; `passsearch analyze` says what each class needs"
+    return "; ".join(architecture_class.get("evidence") or []) or MISSING
 
 
 def _tuned_functions(model: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

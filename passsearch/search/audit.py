@@ -60,7 +60,9 @@ def audit_run(
     if checks[0].ok:
         progress("applying and building", 0, repetitions)
         checks += _check_rebuilt(document, winner, evaluator=evaluator, folder=folder)
-    if all(check.ok for check in checks):
+    if all(check.ok for check in checks) and not _has_claim(document):
+        checks.append(Check("measurement", True, "not timed, as the run claims no gain"))
+    elif all(check.ok for check in checks):
         recorded = recorded_sequence(document)
         sequence = _build(evaluator, recorded) if recorded else None
         confirmation = _confirm_again(
@@ -88,6 +90,12 @@ def audit_run(
         "toolchain": toolchain_document(session),
         "device": session.sensors.device,
     }
+
+
+def _has_claim(document: Mapping[str, Any]) -> bool:
+    """Return whether a run states an interval of a gain, which a measurement can contradict."""
+    sequence = document.get("sequence") or {}
+    return any((claim or {}).get("interval") for claim in (document["verdict"], sequence.get("gain")))
 
 
 def _sequence_document(confirmation: Confirmation | Failure | None) -> Document | None:

@@ -52,6 +52,11 @@ class FaultyPasses:
         return f"reproducers/{names[:MOST_NAME]}-{digest:08x}"
 
 
+def is_deviation(failure: Failure) -> bool:
+    """Return whether outputs of a candidate deviated in their values; another type or shape explains itself."""
+    return failure.reason.startswith(DEVIATION)
+
+
 def find_faulty_passes(
     evaluator: WorkerEvaluator,
     failures: Sequence[tuple[Candidate, Failure]],
@@ -73,7 +78,7 @@ def find_faulty_passes(
         # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
         explained = any(steps >= set(earlier.steps) for earlier in faulty)
         unexplained = len(faulty) < REPRODUCERS and not explained and left_s() > 0
-        if failure.reason.startswith(DEVIATION) and unexplained:
+        if is_deviation(failure) and unexplained:
             evaluator.make_room(kept)
             states = evaluator.applier.states(candidate.pipeline)
             faulty += filter(None, [bisect_wrong_result(candidate, states, evaluator.build)])

@@ -16,7 +16,7 @@ from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Fail
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Built, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
-from passsearch.search.bisection import find_faulty_passes, write_reproducer
+from passsearch.search.bisection import find_faulty_passes, is_deviation, write_reproducer
 from passsearch.search.confirm import (
     LEAST_REPETITIONS,
     MORE_TIME,
@@ -170,7 +170,8 @@ class _Execution:
         document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
-        self._report("looking for the passes that made outputs wrong", self._options.trials)
+        if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):
+            self._report("looking for the passes that made outputs wrong", self._options.trials)
         kept = [self._evaluation.scoring.baseline.built, best.built]
         document["reproducers"] = self._reproducers(document, kept)
         self._folder.write_result(document)
@@ -244,6 +245,14 @@ class _Execution:
             return math.inf
         reserve_s = plan.reserve_s(baseline, fastest)
         text = f"plan: search {duration(timeout_s - reserve_s)}, confirm {duration(reserve_s)}"
+        least_s = plan.least_confirm_s(baseline, fastest) if self._options.repetitions else 0.0
+        if least_s > reserve_s + OVERTIME * timeout_s:
+            # The search uses the time that is too short to confirm anything.
+            reserve_s = plan.start_s
+            text = (
+                f"plan: search {duration(timeout_s - reserve_s)}; a confirmation would take {duration(least_s)}, "
+                "for which the time limit is too short"
+            )
         if text != self._plan:
             self._note(text)
         self._plan = text

@@ -41,6 +41,9 @@ SEARCH_KEYS = LIMIT_KEYS | {
 LATER_KEYS = frozenset({"device", "onnxscript"})
 """Settings that earlier versions did not write; a run without them takes over those of the call that continues it."""
 
+NETWORK_KEY = "model"
+"""Setting with the digest of the network."""
+
 VERSION_KEYS = {"log_version": "log format", "dialect_code": "passes with the digest"}
 """Settings that depend on the version of this program, with their meaning."""
 
@@ -144,8 +147,9 @@ class RunFolder:
                 settings = {**own, **{key: earlier[key] for key in SEARCH_KEYS & earlier.keys()}}
             changed = [key for key in sorted(set(earlier) | set(settings)) if earlier.get(key) != settings.get(key)]
             free = LIMIT_KEYS | (LATER_KEYS - set(earlier))
-            # Another version first: it is the reason for other differences.
-            key = next((key for key in (*VERSION_KEYS, *changed) if key in changed and key not in free), None)
+            # Another network or version first: it is the reason for other differences.
+            order = (NETWORK_KEY, *VERSION_KEYS, *changed)
+            key = next((key for key in order if key in changed and key not in free), None)
             if key is not None and self._has_results():
                 raise OtherSettings(self._refusal(key, earlier.get(key), settings.get(key)))
             if key is not None:
@@ -158,6 +162,8 @@ class RunFolder:
         return is_guest and is_search
 
     def _refusal(self, key: str, earlier: object, now: object) -> str:
+        if key == NETWORK_KEY:
+            return f"The run `{self.path}` is of another network; choose another folder (--out)."
         if key in VERSION_KEYS:
             return (
                 f"The run `{self.path}` was made by another version of passsearch ({VERSION_KEYS[key]} {earlier}, this "

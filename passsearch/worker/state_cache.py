@@ -22,10 +22,15 @@ MIN_STATES = 2
 """Number of states that stay in memory however short it is: the input of a pass and its result."""
 
 
-def resident_bytes() -> int:
-    """Return the memory that this process occupies now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def resident_bytes(*, with_files: bool = True) -> int:
+    """Return the memory that this process occupies now, with or without the pages of files."""
+    _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_text().split())
+    return (resident if with_files else resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _private_bytes() -> int:
+    # The system drops pages of files by itself when memory runs short.
+    return resident_bytes(with_files=False)
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class StateCache:
         budget_bytes: int,
         folder: Path | None = None,
         disk_bytes: int | None = None,
-        memory_in_use: Callable[[], int] = resident_bytes,
+        memory_in_use: Callable[[], int] = _private_bytes,
     ) -> None:
         """Create an empty cache.
 
@@ -94,9 +99,9 @@ class StateCache:
             identity += "+"
             match = self._find(identity)
         state = match or _State(skeleton, constants)
-        if match is None:
-            self._write(identity, state)
-        self._insert(identity, state, module=module)
+        is_moved = match is None and self._write(identity, state)
+        # A module that holds constants which are in files now would keep them in memory as well.
+        self._insert(identity, state, module=None if is_moved else module)
         return identity, match is None
 
     def share(self, identity: str) -> None:
@@ -109,10 +114,12 @@ class StateCache:
         """Return the identity of a module without caching it."""
         return self.bridge.identity(self.bridge.constants.strip(module)[0])
 
-    def _insert(self, identity: str, state: _State, *, module: Module) -> None:
-        self._states[identity], self._modules[identity] = state, module
+    def _insert(self, identity: str, state: _State, *, module: Module | None) -> None:
+        self._states[identity] = state
         self._states.move_to_end(identity)
-        self._modules.move_to_end(identity)
+        self._modules.pop(identity, None)
+        if module is not None:
+            self._modules[identity] = module
         while len(self._modules) > MAX_MODULES:
             self._modules.popitem(last=False)
         while len(self._states) > MIN_STATES and self._memory_in_use() > self._budget_bytes:
@@ -138,21 +145,26 @@ class StateCache:
         """Load the constants that another worker wrote or that left memory."""
         for digest in self.bridge.constants.missing(state.constants):
             assert self._folder is not None
-            self.bridge.constants.put(digest, np.load(self._folder / "constants" / f"{digest}.npy"))
+            self.bridge.constants.read(digest, self._folder / "constants" / f"{digest}.npy")
 
-    def _write(self, identity: str, state: _State, *, is_needed: bool = False) -> None:
+    def _write(self, identity: str, state: _State, *, is_needed: bool = False) -> bool:
+        """Write a state for other workers; return True if constants of it have moved from memory to files."""
         if self._folder is None or (self._disk_bytes <= 0 and not is_needed):
-            return
+            return False
+        is_moved = False
         for digest in state.constants:
             path = self._folder / "constants" / f"{digest}.npy"
             if not path.exists():
                 array = self.bridge.constants.array(digest)
                 _write_atomically(path, lambda file, array=array: np.save(file, array))  # type: ignore[misc]
                 self._disk_bytes -= array.nbytes
+                del array
+                is_moved |= self.bridge.constants.read(digest, path)
         # The state comes last, so that a worker that finds it finds all its constants.
         text = json.dumps({"constants": sorted(state.constants), "skeleton": self.bridge.write(state.skeleton)})
         _write_atomically(_state_file(self._folder, identity), lambda file: file.write(text.encode()))
         self._disk_bytes -= len(text)
+        return is_moved
 
 
 def _state_file(folder: Path, identity: str) -> Path:

@@ -19,6 +19,7 @@ from passsearch.errors import EnvironmentFault
 PROGRAMS = Path(__file__).parent / "programs"
 DATA = Path(__file__).parents[1] / "report" / "data" / "result.json"
 COMMANDS = (
+    "zoo",
     "doctor",
     "toolchain",
     "analyze",

@@ -44,7 +44,10 @@ def test_a_guest_measures_in_the_folder_of_a_search_on_the_same_network_and_leav
         run.log.record("fresh", "best-0", fact={})
     with pytest.raises(UserError, match="additional"), closing(RunFolder(tmp_path, {"model": "abc"})):
         pass
-    with pytest.raises(UserError, match="model"), closing(RunFolder(tmp_path, {"model": "other"}, is_guest=True)):
+    with (
+        pytest.raises(UserError, match="another network"),
+        closing(RunFolder(tmp_path, {"model": "other"}, is_guest=True)),
+    ):
         pass
     with closing(RunFolder(tmp_path, {"model": "abc", "plans": "short"}, is_guest=True)) as run:
         assert run.log.recall("fresh", "best-0") is not None

@@ -29,6 +29,7 @@ from passsearch.dialects.relax.isolated_kernels import (
 from passsearch.dialects.relax.kernels import kernel_costs, kernel_hashes, kernels_digest, planned_bytes
 from passsearch.dialects.relax.lowering import has_memory_plan, lower, target_options
 from passsearch.dialects.relax.phases import OPERATORS, phase
+from passsearch.dialects.relax.separate_weights import separate_weights, weight_bytes
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
@@ -135,7 +136,7 @@ class RelaxBridge(JsonFiles):
         return bool(tvm_ffi.structural_equal(left, right))
 
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
-        """Lower, generate code, and link it with the virtual machine's program and the weights into one library."""
+        """Lower, generate code, and link it with the virtual machine's program and small weights into one library."""
         # A missing library is no fault of the candidate, so it must not become a ``CompileError``.
         if self._cuda_fault:
             raise EnvironmentFault(self._cuda_fault)
@@ -147,11 +148,13 @@ class RelaxBridge(JsonFiles):
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
                 folder.mkdir(exist_ok=True)
                 linking = {"fcompile": clock.linking(as_accident(create_shared)), "cc": require_linker()}
-                write_library(lowered, self.target, folder / NETWORK, threads=physical_cores(), **linking)
+                network = separate_weights(lowered, folder) if CPU in self.target.keys else lowered
+                write_library(network, self.target, folder / NETWORK, threads=physical_cores(), **linking)
         except COMPILER_ERRORS as error:
             raise CompileError(error_line(error)) from error
         clock.charge()
-        size, plan_bytes = (folder / NETWORK).stat().st_size, planned_bytes(lowered) if is_planned else None
+        size = (folder / NETWORK).stat().st_size + weight_bytes(folder)
+        plan_bytes = planned_bytes(lowered) if is_planned else None
         kernels, seconds = kernels_digest(lowered), dict(clock.seconds)
         # A GPU's library has the functions that start its kernels under their names.
         library = folder / NETWORK if CPU in self.target.keys else None
@@ -185,6 +188,14 @@ class RelaxBridge(JsonFiles):
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of the library, weights included."""
         return artifact_digest(artifact.folder)
+
+    def save(self, module: tvm.IRModule, path: Path) -> None:
+        """Write TVM's JSON, constants included; ``load`` of it, as format ``ir``, has the same identity."""
+        # A process that dies while it writes leaves the earlier file whole.
+        partial = path.with_name(f"{path.name}.partial")
+        with partial.open("w") as file:
+            ir_file.write_json(module, file)
+        partial.replace(path)
 
     def save_with_external_weights(self, module: tvm.IRModule, path: Path) -> None:
         """Write TVM's JSON without large constants, and these to a parameter file."""

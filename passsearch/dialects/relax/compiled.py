@@ -10,9 +10,11 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from passsearch.core import MAIN
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.machine_pool import MachinePool
 from passsearch.dialects.relax.executable import NETWORK
+from passsearch.dialects.relax.separate_weights import read_weights
 from passsearch.dialects.shared import parse_device
 
 ALIGNMENT_BYTES = 64
@@ -31,14 +33,15 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
     library = tvm.runtime.load_module(str(folder / NETWORK))
     place = tvm.device(*parse_device(device))
     # A virtual machine runs one call at a time, and the function may be called by several threads.
-    pool = MachinePool(lambda: relax.VirtualMachine(library, place)["main"], None if device == "cpu" else 1)
+    pool = MachinePool(lambda: relax.VirtualMachine(library, place)[MAIN], None if device == "cpu" else 1)
+    weights = read_weights(folder).get(MAIN, ())
 
     def run(*tensors: Any) -> Any:
         # A user who passes a PyTorch tensor has imported PyTorch, so it need not be imported here.
         torch = sys.modules.get("torch")
         is_torch = torch is not None and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
         convert = torch.from_dlpack if torch is not None and is_torch else _to_numpy
-        return _convert_outputs(pool.run(*map(_to_tvm, tensors)), convert)
+        return _convert_outputs(pool.run(*map(_to_tvm, tensors), *weights), convert)
 
     return run
 

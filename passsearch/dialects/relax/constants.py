@@ -30,7 +30,7 @@ class Constants(BaseConstantTable):
             content = f"{digest} {uses[digest]}".encode()
             return GenericConst(tvm.runtime.tensor(np.frombuffer(content, "uint8")), constant.ty)
 
-        return _replace_constants(module, placeholder), frozenset(uses)
+        return replace_constants(module, placeholder), frozenset(uses)
 
     def fill(self, skeleton: tvm.IRModule) -> tvm.IRModule:
         """Return the module of a skeleton; every constant must be in the table."""
@@ -38,7 +38,7 @@ class Constants(BaseConstantTable):
         def constant(placeholder: GenericConst) -> GenericConst:
             return GenericConst(self.compiler_tensor(_digest_in(placeholder)), placeholder.ty)
 
-        return _replace_constants(skeleton, constant)
+        return replace_constants(skeleton, constant)
 
     def address(self, data: tvm.runtime.Tensor) -> int:
         """Return the address of the object whose references TVM counts."""
@@ -49,6 +49,10 @@ class Constants(BaseConstantTable):
         data = tvm.runtime.empty(array.shape, dtype)
         data.copyfrom(array)
         return data
+
+    def view(self, array: Array) -> tvm.runtime.Tensor:
+        """Return a compiler array on the memory of ``array``."""
+        return tvm.runtime.from_dlpack(array)
 
 
 def constant_uses(module: tvm.IRModule) -> list[int]:
@@ -64,7 +68,7 @@ def constant_uses(module: tvm.IRModule) -> list[int]:
     return uses
 
 
-def _replace_constants(module: tvm.IRModule, replace: Callable[[GenericConst], GenericConst]) -> tvm.IRModule:
+def replace_constants(module: tvm.IRModule, replace: Callable[[GenericConst], GenericConst]) -> tvm.IRModule:
     """Return the module with every constant array replaced; a node that is used twice is replaced by one node."""
     replacements: dict[int, GenericConst] = {}
 

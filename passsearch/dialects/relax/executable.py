@@ -16,6 +16,7 @@ from tvm import relax
 from passsearch.core import MAIN
 from passsearch.dialects.contract import RUNTIME, Array, Artifact, Executable, KernelCalls, KernelRun, KernelRuns
 from passsearch.dialects.relax.schedules import PACKED
+from passsearch.dialects.relax.separate_weights import TABLE, read_weights
 from passsearch.dialects.shared import parse_device
 
 NETWORK, TIMED = "network.so", "passsearch_timed"
@@ -37,7 +38,7 @@ class VirtualMachineExecutable(Executable):
         kind, index = parse_device(device)
         self._device = tvm.device(kind, index)
         library = tvm.runtime.load_module(str(artifact.folder / NETWORK))
-        self._machine = relax.VirtualMachine(library, self._device)
+        self._machine, self._weights = relax.VirtualMachine(library, self._device), read_weights(artifact.folder)
         self._has_events = kind != "cpu"
         self._timed: Any = None
         self._held: Mapping[str, Any] = {}
@@ -55,7 +56,7 @@ class VirtualMachineExecutable(Executable):
         # A saved function has its inputs bound: ``run_repeatedly`` copies none, as a deployment would not.
         self._machine.save_function(self._function, self._name, *arrays, include_return=False)
         self._timed = self._machine[self._name]
-        self._held = dict(zip(self._parameters(), arrays, strict=True))
+        self._held = dict(zip(self._parameters(), arrays, strict=False))
         return [tensor.numpy() for tensor in _flatten(self._machine[self._function](*arrays))]
 
     def held_inputs(self) -> Mapping[str, Array]:
@@ -63,14 +64,18 @@ class VirtualMachineExecutable(Executable):
         return {name: tensor.numpy() for name, tensor in self._held.items()}
 
     def _parameters(self) -> list[str]:
-        """Return the names of the function's parameters in order."""
-        number = self._machine._get_function_arity(self._function)
+        """Return the names of the function's inputs in order; its weights, if it takes some, come after them."""
+        number = self._machine._get_function_arity(self._function) - len(self._own_weights())
         return [self._machine._get_function_param_name(self._function, place) for place in range(number)]
 
     def _arrays(self, inputs: Mapping[str, Array]) -> list[Any]:
-        """Return the inputs on the device, in the order of the function's parameters."""
+        """Return the inputs on the device and the weights, in the order of the function's parameters."""
         # The virtual machine takes inputs by place, and only the library knows their order.
-        return [tvm.runtime.tensor(inputs[name], self._device) for name in self._parameters()]
+        arrays = [tvm.runtime.tensor(inputs[name], self._device) for name in self._parameters()]
+        return [*arrays, *self._own_weights()]
+
+    def _own_weights(self) -> Sequence[Any]:
+        return self._weights.get(self._function, ())
 
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them; outputs are not copied."""
@@ -175,5 +180,8 @@ def _flatten(outputs: Any) -> list[Any]:
 
 
 def artifact_digest(folder: Path) -> str:
-    """Return the SHA-256 of the library."""
-    return hashlib.sha256((folder / NETWORK).read_bytes()).hexdigest()
+    """Return a SHA-256 of the library, and of the digests of weights that are beside it."""
+    whole = hashlib.sha256((folder / NETWORK).read_bytes())
+    if (folder / TABLE).exists():
+        whole.update((folder / TABLE).read_bytes())
+    return whole.hexdigest()

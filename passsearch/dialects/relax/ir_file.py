@@ -1,15 +1,21 @@
 """Relax modules as files: TVM's JSON, with a parameter file beside it."""
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import MAIN, DeclaredInput
+from passsearch.dialects.constant_table import MAPPED_BYTES
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relax.constants import replace_constants
 from passsearch.dialects.relax.entries import entries, function_names, select
 from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
@@ -107,19 +113,23 @@ def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     names: dict[int, str] = {}
     lifted = module.clone()
     for entry in entries(module):
-        lifted.update_func(entry, _lift_constants(module[entry], names, values))
+        lifted.update_func(entry, lift_constants(module[entry], names, values))
     save(lifted, path, params=values)
 
 
-def _lift_constants(
-    function: relax.Function, names: dict[int, str], values: dict[str, tvm.runtime.Tensor]
+def lift_constants(
+    function: relax.Function,
+    names: dict[int, str],
+    values: dict[str, tvm.runtime.Tensor],
+    *,
+    least_bytes: int = EXTERNAL_BYTES,
 ) -> relax.Function:
-    """Return a function with parameters in place of large constants, which are added to ``values``."""
+    """Return a function with further parameters in place of large constants, which are added to ``values``."""
     variables: dict[int, relax.Var] = {}
 
     def lift(constant: GenericConst) -> relax.Expr:
         data = constant.value
-        if not isinstance(data, tvm.runtime.Tensor) or data.numpy().nbytes < EXTERNAL_BYTES:
+        if not isinstance(data, tvm.runtime.Tensor) or tensor_bytes(data) < least_bytes:
             return constant
         # By node and not by value: a constant that is used twice gets one variable, two equal constants get two.
         node = constant.__chandle__()
@@ -132,6 +142,36 @@ def _lift_constants(
     body = tvm_ffi.structural_map(function.body, (GenericConst, lift))
     params = [*function.params, *variables.values()]
     return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def write_json(module: tvm.IRModule, file: TextIO) -> None:
+    """Write TVM's JSON of a module, large constants one after the other: TVM's own writer holds all of them as text."""
+    large: dict[str, tvm.runtime.Tensor] = {}
+
+    def placeholder(constant: GenericConst) -> GenericConst:
+        if tensor_bytes(constant.value) < MAPPED_BYTES:
+            return constant
+        number = tvm.runtime.tensor(np.frombuffer(f"large constant {len(large)}".encode(), "uint8"))
+        large[_json_data(number)] = constant.value
+        return GenericConst(number, constant.ty)
+
+    text = tvm.ir.save_json(replace_constants(module, placeholder))
+    end = 0
+    for match in re.finditer("|".join(map(re.escape, large)), text) if large else ():
+        file.write(text[end : match.start()])
+        file.write(_json_data(large[match.group()]))
+        end = match.end()
+    file.write(text[end:])
+
+
+def _json_data(data: tvm.runtime.Tensor) -> str:
+    """Return how TVM's JSON writes the content of an array."""
+    return re.search(r'"data":"([^"]*)"', tvm.ir.save_json(data))[1]  # type: ignore[index]
+
+
+def tensor_bytes(data: tvm.runtime.Tensor) -> int:
+    """Return the size of an array."""
+    return math.prod(map(int, data.shape)) * ((int(tvm_ffi.dtype(data.dtype).bits) + 7) // 8)
 
 
 def _tensor(value: object) -> tvm.runtime.Tensor:

@@ -57,6 +57,10 @@ class Constants(BaseConstantTable):
         data.copyfrom(array)
         return data
 
+    def view(self, array: Array) -> tvm.nd.NDArray:
+        """Return a compiler array on the memory of ``array``."""
+        return tvm.nd.from_dlpack(array.__dlpack__())
+
 
 def constant_uses(module: tvm.IRModule) -> list[list[int]] | None:
     """Return for every expression the numbers of the constant nodes it uses; equal IRs have equal lists.

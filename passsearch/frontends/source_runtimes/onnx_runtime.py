@@ -58,6 +58,8 @@ class OnnxRuntime(_OnnxNetwork):
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads, options.inter_op_num_threads = physical_cores(), 1
         options.log_severity_level = 4
+        # Packed weights are a copy; the file's own are mapped.
+        options.add_session_config_entry("session.disable_prepacking", "1")
         providers = ["CPUExecutionProvider"]
         self._session = onnxruntime.InferenceSession(str(source.path), options, providers=providers)
         super().__init__([each.name for each in self._session.get_inputs()])

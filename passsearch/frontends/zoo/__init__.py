@@ -1,5 +1,5 @@
 """Built-in networks: ONNX graphs with fixed random weights, built without a framework."""
 
-from passsearch.frontends.zoo.networks import NETWORKS, build, describe
+from passsearch.frontends.zoo.networks import NETWORKS, build, describe, descriptions, nearest_name
 
-__all__ = ["NETWORKS", "build", "describe"]
+__all__ = ["NETWORKS", "build", "describe", "descriptions", "nearest_name"]

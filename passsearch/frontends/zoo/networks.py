@@ -83,10 +83,24 @@ def _find(name: str) -> Network:
     if match := _REPEATED.fullmatch(name):
         return _repeated(match["block"], int(match["times"]))
     near = difflib.get_close_matches(name, NETWORKS, n=1, cutoff=0.0)[0]
-    repeated = "residual_xN, depthwise_xN, encoder_xN"
     raise UserError(
-        f"Unknown network `{name}`; did you mean `{near}`? Built-in networks: {', '.join(NETWORKS)}, {repeated}"
+        f"Unknown network `{name}`; did you mean `{near}`? Built-in networks: {', '.join(NETWORKS)}, {REPEATED}. "
+        "See: passsearch zoo"
     )
+
+
+def descriptions() -> list[dict[str, str]]:
+    """Return name, summary and inputs of the built-in networks."""
+    repeated = Network(REPEATED, _repeated("residual", 1).make, "features", "one block N times, and nothing else")
+    return [
+        {"name": each.name, "summary": each.summary, "inputs": each.inputs} for each in (*NETWORKS.values(), repeated)
+    ]
+
+
+def nearest_name(text: str) -> str:
+    """Return the built-in network whose name is like a text, empty if there is none."""
+    name = text.lower().replace("-", "_")
+    return next(iter(difflib.get_close_matches(name, NETWORKS, n=1)), "")
 
 
 def _repeated(block: str, times: int) -> Network:
@@ -237,6 +251,9 @@ _ALL = (
         "Llama with 2 layers of width 64 that reads token 128, for tests",
     ),
 )
+
+REPEATED = "residual_xN, depthwise_xN, encoder_xN"
+"""Names of networks that are one block N times, in words."""
 
 _REPEATED = re.compile(r"(?P<block>residual|depthwise|encoder)_x(?P<times>[1-9][0-9]{0,2})")
 """Names of networks that consist of one block, repeated."""

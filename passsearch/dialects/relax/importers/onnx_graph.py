@@ -4,7 +4,8 @@ TVM's importer writes Clip and Pad as loops at once. Then no pass for operators 
 ReLU6 or an explicit padding. Here both become Relax operators where Relax has one, for the baselines too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -17,10 +18,14 @@ from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from passsearch.core import TensorType
+from passsearch.dialects import onnx_weights
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
+
+ALIGNMENT_BYTES = 64
+"""``kAllocAlignment`` of TVM's runtime."""
 
 
 def read(source: ModelSource) -> tvm.IRModule:
@@ -28,14 +33,17 @@ def read(source: ModelSource) -> tvm.IRModule:
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, "Clip": _Clip, "Pad": _Pad}
-    # TVM has no interface to replace a converter, so its table is patched during the import.
-    importer, model = onnx_frontend.ONNXGraphImporter, onnx.load(str(source.path))
+    # TVM has no interface to replace a converter, so its table is patched during the import. TVM also calls ONNX's
+    # checker, which writes out the whole network with its weights, and only warns; so it is left out.
+    importer, model = onnx_frontend.ONNXGraphImporter, onnx_weights.load(source.path)
     write_tensors(model)
     nodes = name_nodes(model, source.inputs)
     convert = checked(importer._convert_operator, nodes=nodes, types_of=_types, errors=COMPILER_ERRORS)
     with (
         patch.object(onnx_frontend, "_get_convert_map", lambda: converters),
         patch.object(importer, "_convert_operator", convert),
+        patch.object(importer, "_parse_array", _reads_files(importer._parse_array, source.path.parent)),
+        patch.object(onnx.checker, "check_model", lambda *_, **__: None),
     ):
         module = from_onnx(
             model,
@@ -45,6 +53,20 @@ def read(source: ModelSource) -> tvm.IRModule:
         )
     _refuse_other_shapes(module, model)
     return module
+
+
+def _reads_files(parse: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+    """Return an importer's method that makes an array of a tensor, which may be in a file of this folder."""
+
+    def parse_array(importer: object, tensor: onnx.TensorProto) -> Any:
+        if not onnx_weights.is_mapped(tensor):
+            return parse(importer, tensor)
+        array = onnx_weights.mapped_array(tensor, folder)
+        # Generated code reads whole vectors from the start of an array.
+        is_aligned = array.ctypes.data % ALIGNMENT_BYTES == 0
+        return tvm.runtime.from_dlpack(array) if is_aligned else tvm.runtime.tensor(array)
+
+    return parse_array
 
 
 def _refuse_other_shapes(module: tvm.IRModule, model: onnx.ModelProto) -> None:
