@@ -90,30 +90,27 @@ class Builder:
         Args:
             state: The state.
             candidate: The candidate.
-            longest_s: Longest inference in seconds that is of interest; after a longer one
-                outputs are compared on one input only.
+            longest_s: Longest inference in seconds that is of interest; a longer one is compared on one input only.
         """
         key, folder = self._place(state, candidate.build)
+        parts: Any = {"folder": folder, "longest_s": longest_s}
         limit_s = min(self._longest_build_s(state, candidate.build), self._pool.left_s())
         fact = self._facts.recall("build", key, limit_s=limit_s)
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
             fact = None
         # A fact of a run on a machine without the device says nothing about outputs.
-        runs = not self._session.cannot_run_reason
-        if runs and fact is not None and "failure" not in fact and fact.get("deviation") is None:
+        if fact and not self._session.cannot_run_reason and "failure" not in fact and fact.get("deviation") is None:
             fact = None
         self._attempts.add(key)
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
-            fact = self._build_after_reference(
-                state, candidate.build, folder=folder, longest_s=longest_s, limit_s=limit_s
-            )
+            fact = self._build_after_reference(state, candidate.build, **parts, limit_s=limit_s)
             # It is not the candidate's failure, so no later run shall take it for one.
             fact = fact if OF_REFERENCE in fact else self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
-            fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
+            fact = self._build_after_reference(state, candidate.build, **parts)
             record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
         agreement = self.proof.note(agreement)
         if record is not None:
@@ -310,8 +307,7 @@ class Builder:
     ) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared.
 
-        Only the reference has ``passes``. The state that they lead to is none of the search. Only a candidate of a
-        search has ``limit_s``, the longest time of its build.
+        Only the reference has ``passes``, which lead to no state of the search; only a candidate of one has ``limit_s``.
         """
         self._disk.require_room()
         _log.info("building state %s with %s", state, options.key)
