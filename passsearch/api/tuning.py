@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeAlias
 
 from passsearch.api.ablation import ablate
@@ -243,7 +244,7 @@ def tune(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain, no C compiler, or no disk space.
     """
-    objectives = parse_objectives(objective)
+    begin_s, objectives = monotonic(), parse_objectives(objective)
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     network |= {"keep_symbolic": keep_symbolic, "samples": samples}
     session = open_session(
@@ -282,7 +283,9 @@ def tune(
         _log.info("no run folder was named; the run is in %s", folder)
     with progress_callback(progress) as report:
         # All code of this run was named in this very call.
-        return TuneResult(run.execute(folder, report), folder, catalogs=catalogs, trust=True)
+        return TuneResult(
+            run.execute(folder, report, spent_s=monotonic() - begin_s), folder, catalogs=catalogs, trust=True
+        )
 
 
 @check_arguments

@@ -5,7 +5,7 @@ holds implementations that need no compiler.
 """
 
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.build import OVERTIME, Builder
+from passsearch.evaluate.build import Builder
 from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
@@ -17,7 +17,7 @@ from passsearch.evaluate.import_proof import WrongImport
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.model_import import check_saved_network, find_options
 from passsearch.evaluate.plans import MeasurementPlans
-from passsearch.evaluate.pool import LOG
+from passsearch.evaluate.pool import LOG, OVERTIME
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import Built, FreshCompile, Network

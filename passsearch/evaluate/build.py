@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name
@@ -28,8 +27,6 @@ from passsearch.store import STATES, Fact
 REFERENCE = "reference.npz"
 """Name of the file, among the artifacts, with the outputs that all others are compared with."""
 
-OVERTIME, LEAST_LEFT_S = 0.1, 2.0
-"""Share of a time limit by which a run may exceed it, and seconds that a build gets in any case."""
 
 OF_REFERENCE = "of_reference"
 """Key of a failure that is the reference's and not the candidate's."""
@@ -98,17 +95,17 @@ class Builder:
         Args:
             state: The state.
             candidate: The candidate.
-            longest_s: Longest inference in seconds that is of interest; after a longer one
-                outputs are compared on one input only.
+            longest_s: Longest inference in seconds that is of interest; a longer one is compared on one input only.
         """
         key, folder = self._place(state, candidate.build)
-        fact = self._facts.recall("build", key, limit_s=self._longest_build_s(state, candidate.build))
+        parts: Any = {"folder": folder, "longest_s": longest_s}
+        limit_s = min(self._longest_build_s(state, candidate.build), self._pool.left_s())
+        fact = self._facts.recall("build", key, limit_s=limit_s)
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
             fact = None
         # A fact of a run on a machine without the device says nothing about outputs.
-        runs = not self._session.cannot_run_reason
-        if runs and fact is not None and "failure" not in fact and fact.get("deviation") is None:
+        if fact and not self._session.cannot_run_reason and "failure" not in fact and fact.get("deviation") is None:
             fact = None
         # What an earlier run built is built again, unless its outputs are wrong: its times say nothing about today.
         if fact is not None and fact.get(RECALLED) and not isinstance(self._judge(fact, candidate)[1], Failure):
@@ -116,12 +113,12 @@ class Builder:
         self._attempts.add(key)
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
-            fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
+            fact = self._build_after_reference(state, candidate.build, **parts, limit_s=limit_s)
             # It is not the candidate's failure, so no later run shall take it for one.
             fact = fact if OF_REFERENCE in fact else self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
-            fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
+            fact = self._build_after_reference(state, candidate.build, **parts)
             record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
         agreement = self.proof.note(agreement)
         if record is not None:
@@ -271,7 +268,13 @@ class Builder:
         return fact
 
     def _build_after_reference(
-        self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf
+        self,
+        state: str,
+        options: BuildOptions,
+        *,
+        folder: Path,
+        longest_s: float = math.inf,
+        limit_s: float | None = None,
     ) -> Fact:
         """Build, and before that make the reference where there is none yet."""
         if not self._session.cannot_run_reason and not self.reference.exists():
@@ -289,7 +292,7 @@ class Builder:
             # It is a baseline, too. A run that is started again knows it already.
             if is_without_passes and self._facts.recall("build", key) is None:
                 self._facts.record("build", key, fact=reference)
-        return self._build(state, options, folder=folder, longest_s=longest_s)
+        return self._build(state, options, folder=folder, longest_s=longest_s, limit_s=limit_s)
 
     def _make_reference(self) -> Fact:
         """Build what all outputs are compared with: the imported network, by the reference's passes or by none."""
@@ -311,11 +314,12 @@ class Builder:
         *,
         folder: Path,
         longest_s: float = math.inf,
+        limit_s: float | None = None,
         passes: Sequence[PassSpec] = (),
     ) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared.
 
-        Only the reference has ``passes``. The state that they lead to is none of the search.
+        Only the reference has ``passes``, which lead to no state of the search; only a search's candidate has ``limit_s``.
         """
         self._disk.require_room()
         _log.info("building state %s with %s", state, options.key)
@@ -325,7 +329,8 @@ class Builder:
         request: dict[str, Any] = {"options": options.to_json(), "folder": str(unfinished)}
         if passes:
             request["passes"] = self._applier.compiler.passes_request(passes)
-        limit_s = self._longest_build_s(state, options)
+        is_searched = limit_s is not None
+        limit_s = self._longest_build_s(state, options) if limit_s is None else limit_s
         answer = self._applier.compiler.ask("build", "build", state=state, limit_s=limit_s, **request)
         verified: Fact = answer
         if "failure" in answer:
@@ -333,7 +338,8 @@ class Builder:
         elif not self._session.cannot_run_reason:
             # One binary has the same outputs every time. The first verification also makes the reference's file.
             same = self.verification.remembered(answer["digest"])
-            verified = same or self._verify(unfinished, state, longest_s=longest_s)
+            left_s = self._pool.left_s() if is_searched else math.inf
+            verified = same or self._verify(unfinished, state, longest_s=longest_s, limit_s=left_s)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
             return verified
@@ -350,22 +356,19 @@ class Builder:
         return limits.longest_build_s(self._slowest_build_s)
 
     def _left_s(self) -> float:
-        """Return the seconds until this start has used the run's time limit and a tenth; at least some.
+        """Return the seconds until this start has used the run's time limit; at least some.
 
         They are unlimited once something was judged: what is made again then is needed for the result.
         """
-        if self.verification.has_admitted:
-            return math.inf
-        run_s = (1 + OVERTIME) * self._session.limits.run_s
-        return max(run_s - (monotonic() - self.verification.begin_s), LEAST_LEFT_S)
+        return math.inf if self.verification.has_admitted else self._pool.left_s()
 
     def _keep(self, folder: Path) -> None:
         seal_build(folder, self._origin)
         self._own.add(folder)
 
-    def _verify(self, folder: Path, state: str, *, longest_s: float = math.inf) -> Fact:
+    def _verify(self, folder: Path, state: str, *, longest_s: float = math.inf, limit_s: float = math.inf) -> Fact:
         is_baseline = state == self._applier.graph.root
-        limit_s = self._left_s() if is_baseline else math.inf
+        limit_s = min(limit_s, self._left_s()) if is_baseline else limit_s
         return self.verification.compare(folder, is_baseline=is_baseline, longest_s=longest_s, limit_s=limit_s)
 
     def _compile_fresh(self, folder: Path, candidate: Candidate) -> Fact:

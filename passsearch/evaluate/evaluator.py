@@ -20,7 +20,7 @@ from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.gain_memory import GainMemory
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model, saved_network
-from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.pool import OVERTIME, WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
 from passsearch.evaluate.seal import origin_of, seal
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
@@ -84,7 +84,7 @@ class WorkerEvaluator:
         used = (session.model.path, model.path, *filter(None, [model.parameters]))
         self._held.enter_context(in_use(cache_folder(), used))
         self.session, self.plans = session, session.plans
-        self.folder, self._pool = folder, WorkerPool(session, folder)
+        self.folder, self._pool = folder, WorkerPool(session, folder, begin_s=log.start_s)
         # Updated in place, because the pool goes on counting in the same dictionary.
         self.seconds = self._pool.seconds
         self.seconds |= log.latest.get("spent", {})
@@ -94,6 +94,9 @@ class WorkerEvaluator:
         is_new = not log.kinds
         with ExitStack() as undo:
             undo.callback(self.close)  # after Ctrl-C too: the caller gets no object that it could close
+            # On a busy machine a compiler takes many seconds to start, so both start at once.
+            if session.limits.run_s < math.inf and not session.cannot_run_reason:
+                self._pool.start_timer()
             self.network = import_network(self._facts, self._pool, session=session, source=imported)
             undo.pop_all()
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
@@ -211,7 +214,9 @@ class WorkerEvaluator:
         # A share of a short time limit: on a busy machine a race lasts twice as long.
         plan, run_s = self.plans.search_rounds, self.session.limits.run_s
         plan = replace(plan, race_s=min(plan.race_s, max(LEAST_RACE_S, RACE_SHARE * run_s)))
-        answer = self._timing.in_one(folders, plan)
+        # The baseline is waited for: without it there is no result.
+        limit_s = math.inf if same else self._pool.left_s(overtime=OVERTIME)
+        answer = self._timing.in_one(folders, plan, limit_s=limit_s)
         if same and "failure" not in answer:
             answer = {**answer, "samples": 2 * answer["samples"]}
         # The key names kernels, so `of` says which of the binaries with these kernels was the one that ran.

@@ -31,6 +31,12 @@ MOST_STARTS = 3
 LOG = "workers.log"
 """File with the output of the compiler."""
 
+OVERTIME, LEAST_LEFT_S = 0.1, 2.0
+"""Share of a time limit by which a confirmation and the end of a run may exceed it, and seconds that a build gets."""
+
+OF_SEARCH = frozenset({"apply", "variants"})
+"""Requests that nothing but a search makes, so none is worth more time than the run has."""
+
 RETRIED = frozenset({"crash", "oom", "infra"})
 """Kinds of failures that are tried once more, as the machine may have caused them."""
 
@@ -51,20 +57,22 @@ class WorkerPool:
         device_turn: Lock that is held while kernels run on the device. A process that has it may take it again.
     """
 
-    def __init__(self, session: Session, folder: Path) -> None:
+    def __init__(self, session: Session, folder: Path, *, begin_s: float) -> None:
         """Prepare a pool; no process starts yet.
 
         Args:
             session: Toolchain, target and deadline of the workers.
             folder: Folder for the workers' log and for the states they share.
+            begin_s: When the run began, on the monotonic clock.
         """
         self._session, self._folder = session, folder
         lock = session.device_lock
         self.device_turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
+        self._starting: Worker | None = None  # the timer, whose compiler is imported meanwhile
         self._compiler_thread = current_thread()
-        self._interruptions = 0
+        self._interruptions, self._begin_s = 0, begin_s
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
 
     def compiler(self) -> Worker:
@@ -84,8 +92,26 @@ class WorkerPool:
             if self._timer is not None:
                 _log.info("the timing process has ended; starting another one")
                 self._timer.close()
-            self._timer = self.start(threads=self._session.threads)
+            self._timer = self._started_timer() or self.start(threads=self._session.threads)
         return self._timer
+
+    def start_timer(self) -> None:
+        """Start the worker whose forks run kernels, and wait for it only when it is needed."""
+        if self._timer is None and self._starting is None:
+            self._starting = self._start_once(self._session.threads, wait=False)
+
+    def _started_timer(self) -> Worker | None:
+        """Return the worker that ``start_timer`` started; ``None`` if it started none or it does not answer."""
+        worker, self._starting = self._starting, None
+        if worker is None:
+            return None
+        try:
+            worker.wait_until_ready()
+            self._require_recorded_version(worker)
+        except EnvironmentFault:
+            worker.close()
+            return None
+        return worker
 
     def start(self, *, threads: int) -> Worker:
         """Start a worker whose kernels may use this many threads."""
@@ -96,7 +122,7 @@ class WorkerPool:
             _log.warning("a worker did not start; trying again")
         return self._start_once(threads)
 
-    def _start_once(self, threads: int) -> Worker:
+    def _start_once(self, threads: int, *, wait: bool = True) -> Worker:
         session = self._session
         # It may have been deleted meanwhile. If its run folder was deleted too, nothing of it is made again.
         self._folder.mkdir(exist_ok=True)
@@ -111,9 +137,14 @@ class WorkerPool:
             states=self._folder / STATES,
             worker_count=session.explorers,
             memory_bytes=session.limits.memory_bytes,
+            wait=wait,
         )
-        # Facts are remembered by the version that was recorded.
-        recorded = session.toolchain
+        self._require_recorded_version(worker)
+        return worker
+
+    def _require_recorded_version(self, worker: Worker) -> None:
+        """Refuse a compiler of another version: facts are remembered by the version that was recorded."""
+        recorded = self._session.toolchain
         if worker.tvm_version not in ("", recorded.tvm_version):
             worker.close()
             raise UserError(
@@ -121,23 +152,26 @@ class WorkerPool:
                 f"{worker.tvm_version} now. "
                 f"Run: passsearch toolchain remove {recorded.name}, and add or install it again."
             )
-        return worker
 
     def sibling(self) -> "WorkerPool":
         """Return a pool with processes of its own, which shares the folder of states."""
-        return WorkerPool(self._session, self._folder)
+        return WorkerPool(self._session, self._folder, begin_s=self._begin_s)
+
+    def left_s(self, *, overtime: float = 0.0) -> float:
+        """Return the seconds until this start has used the run's time limit and a share more; at least some."""
+        return max((1 + overtime) * self._session.limits.run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
 
     def close(self) -> None:
         """End the workers."""
-        for worker in (self._compiler, self._timer):
+        for worker in (self._compiler, self._timer, self._starting):
             if worker is not None:
                 worker.close()
-        self._compiler = self._timer = None
+        self._compiler = self._timer = self._starting = None
 
     def interrupt(self) -> None:
         """Let the requests that other threads wait for fail at once; the next request starts new workers."""
         self._interruptions += 1
-        for worker in (self._compiler, self._timer):
+        for worker in (self._compiler, self._timer, self._starting):
             if worker is not None:
                 worker.kill()
 
@@ -164,7 +198,8 @@ class WorkerPool:
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
             limit_s: Longest time of the request, where it is shorter than the deadline.
         """
-        deadline_s = min(self._session.limits.deadline_of(request["verb"]), limit_s) + extra_s
+        left_s = self.left_s() if request["verb"] in OF_SEARCH else math.inf
+        deadline_s = min(self._session.limits.deadline_of(request["verb"]), limit_s, left_s) + extra_s
         interruptions = self._interruptions
         answer = self._ask_once(worker, stage, request=request, step=step, deadline_s=deadline_s)
         if self._interruptions != interruptions:
@@ -211,7 +246,9 @@ class WorkerPool:
         if "error" in answer:
             kind, reason = answer["error"]["kind"], answer["error"]["reason"]
             log = "" if is_temporary(self._folder) else f"{self._folder.name}/{LOG}"
-            return {"failure": Failure(kind, stage, step, reason, log).to_json()}
+            # A later start with more time tries again what ended by its deadline.
+            deadline = {"deadline_s": deadline_s} if kind == "timeout" else {}
+            return {"failure": Failure(kind, stage, step, reason, log).to_json(), **deadline}
         return answer
 
     def ask_new(self, stage: str, request: Mapping[str, Any], *, extra_s: float = 0.0) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Samples of artifacts: which processes take them, in which order artifacts are loaded, and which meter is read."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -41,11 +42,11 @@ class Timing:
         """Time nothing yet; ``verification`` judges what artifacts compute once they were timed."""
         self._session, self._network, self._pool, self._verification = session, network, pool, verification
 
-    def in_one(self, folders: Sequence[str], plan: RoundPlan) -> Fact:
-        """Return samples from a fork of the process that times candidates."""
+    def in_one(self, folders: Sequence[str], plan: RoundPlan, *, limit_s: float = math.inf) -> Fact:
+        """Return samples from a fork of the process that times candidates; ``limit_s`` is its longest time."""
         request = self._request("measure", folders, plan=plan)
         return self._measure_undisturbed(
-            lambda: self._judged(request, self._pool.ask(self._pool.timer, "measure", request=request))
+            lambda: self._judged(request, self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s))
         )
 
     def in_several(self, request: TimingRequest) -> Fact:

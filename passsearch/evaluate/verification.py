@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from passsearch.core import Candidate, Failure, strict_limit
@@ -35,7 +34,6 @@ class Verification:
 
     Attributes:
         strict_limit: Largest deviation of a candidate without a tolerance.
-        begin_s: Time from which on the time limit of the baseline counts, which the source is no part of.
     """
 
     def __init__(
@@ -60,7 +58,6 @@ class Verification:
         """
         self._session, self._network, self._pool = session, network, pool
         self._file, self._ask_source, self._taken_key = file, ask_source, ""
-        self.begin_s = monotonic()
         self._origin = origin
         if not is_sealed(file, origin):
             file.unlink(missing_ok=True)
@@ -76,9 +73,7 @@ class Verification:
     @cached_property
     def source(self) -> SourceReference:
         """What computed the reference."""
-        source = self._ask_source()
-        self.begin_s = monotonic()
-        return source
+        return self._ask_source()
 
     @property
     def reference(self) -> Path:

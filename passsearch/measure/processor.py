@@ -64,7 +64,8 @@ def _stat_rows(cores: Sequence[int]) -> list[list[int]]:
 def pin_process(threads: int) -> list[int]:
     """Pin this process to one processor for each of ``threads`` and return them: on as many cores as there are."""
     cores = usable_processors()[:threads]
-    # Affinity belongs to a thread: those that already run must be pinned one by one.
+    # Affinity belongs to a thread: those that already run must be pinned one by one. All get all cores: with one core
+    # for each, every parallel loop on a busy machine waits for the thread whose core another process has.
     for task in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(task.name), cores)
     return cores

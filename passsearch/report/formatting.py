@@ -63,11 +63,14 @@ def format_interval(value: float | None, interval: Sequence[float | None] | None
 
 
 def format_ratio(ratio: Mapping[str, Any] | None) -> str:
-    """Return a ratio with its interval; ratios below 2 get three decimals."""
-    value = lookup(ratio, "ratio")
+    """Return a ratio with its interval, if it has one; ratios below 2 get three decimals."""
+    value, interval = lookup(ratio, "ratio"), lookup(ratio, "interval")
+    # An artifact is as fast as itself, without any measurement.
+    if interval and interval[0] == interval[1] == value:
+        interval = None
     # Typical gains are a few percent, so a ratio near 1 needs a resolution of 0.1 %; one of 20 does not.
     decimals = 3 if value is None or value < 2 else 2 if value < 10 else 1
-    return format_interval(value, lookup(ratio, "interval"), decimals=decimals)
+    return format_interval(value, interval, decimals=decimals)
 
 
 def says_nothing(interval: Sequence[float | None] | None) -> bool:

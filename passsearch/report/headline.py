@@ -18,7 +18,7 @@ def headline_text(document: Mapping[str, Any]) -> str:
     if document.get("interrupted"):
         return f"{network}: the search was interrupted, so no gain is confirmed."
     if not verdict.get("confirmed"):
-        return f"{network}: no gain is confirmed{_recommended(document)}."
+        return f"{network}: {_unconfirmed(document)}."
     compile_time = lookup(document, "ratios", "compile_time")
     objective, baseline = str(verdict.get("objective") or "throughput"), baseline_phrase(document)
     if verdict.get("improved") and objective != "compile_time":
@@ -43,15 +43,17 @@ def _is_baseline(document: Mapping[str, Any]) -> bool:
     return bool(lookup(document, "best", "source", "kind") == "baseline")
 
 
-def _recommended(document: Mapping[str, Any]) -> str:
-    """Return the sequence that is recommended without a confirmation, and what the search has read of it."""
+def _unconfirmed(document: Mapping[str, Any]) -> str:
+    """Return that nothing was measured, or the sequence that is recommended and what the search has read of it."""
     source, gain = lookup(document, "best", "source") or {}, lookup(document, "best", "ratio")
+    if _is_baseline(document) and lookup(document, "space", "states_measured") == 1:
+        return f"nothing but {baseline_phrase(document)} was measured, so no gain is known"
     if source.get("kind") != "sequence" or not gain or gain["ratio"] <= 1:
-        return ""
+        return "no gain is confirmed"
     read = (
         f"the search read {format_ratio({'ratio': gain['ratio']})} times the throughput of {baseline_phrase(document)}"
     )
-    return f"; {source['name']} of the catalog is recommended, of which {read}"
+    return f"no gain is confirmed; {source['name']} of the catalog is recommended, of which {read}"
 
 
 def _gain(objective: str, verdict: Mapping[str, Any]) -> str:

@@ -43,6 +43,8 @@ def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
     floor = _floor(verdict)
     if not verdict.get("confirmed"):
         reason = verdict.get("reason") or "no reason given"
+        if lookup(document, "best", "source", "kind") == "baseline":
+            return f"not confirmed: {reason}"
         return f"not confirmed: {metric} ratio {value} in the search's own measurement ({reason})"
     if not verdict.get("interval"):
         return f"no claim: {metric} ratio {value} in the search's own measurement, which has no interval"

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
@@ -88,8 +87,13 @@ class Run:
         identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in LIMIT_KEYS))
         return parent / f"{safe_file_name(self.session.model.name)}-{crc32(identity.encode()):08x}"
 
-    def execute(self, folder: Path, progress: Progress) -> Document:
+    def execute(self, folder: Path, progress: Progress, *, spent_s: float = 0.0) -> Document:
         """Start or continue the run and return its result; an interruption ends it early with what is known.
+
+        Args:
+            folder: The run folder.
+            progress: Callback; see ``Progress``.
+            spent_s: Seconds that the session took to open, which count as the run's.
 
         Raises:
             UserError: An option is impossible, the network cannot be imported, or its baseline fails.
@@ -97,6 +101,7 @@ class Run:
         """
         self._check()
         run_folder = RunFolder(folder, self.settings)
+        run_folder.log.charge(spent_s)
         _log.info("tuning %s for %s in %s", self.session.model.source, self._objective_names, folder)
         try:
             with ExitStack() as stack:
@@ -108,7 +113,7 @@ class Run:
                 evaluator = stack.enter_context(
                     WorkerEvaluator(self.session, log=log, folder=folder, cache=cache, kernel_cache=kernels)
                 )
-                return _Execution(self, run_folder, evaluator, progress).execute()
+                return _Execution(self, run_folder, evaluator, progress, spent_s=spent_s).execute()
         except PassSearchError:
             # A mistake in the call must not leave settings behind that refuse the corrected call.
             run_folder.abandon()
@@ -138,14 +143,15 @@ class Run:
 class _Execution:
     """One start of a run."""
 
-    def __init__(self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress) -> None:
+    def __init__(
+        self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress, *, spent_s: float
+    ) -> None:
         self._session, self._options, self._folder = run.session, run.options, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
         self._finalists: Sequence[Scored] = ()
         # A busy machine starts processes slowly. The network was imported by the first one.
-        source_s = evaluator.builder.source.seconds
-        begin_s = folder.log.clock_s - source_s
-        start_s = min(max(begin_s, FRESH_PROCESS_S), LONGEST_START_S)
+        source_s = evaluator.builder.source.seconds  # before the clock is read
+        start_s = min(max(folder.log.clock_s - source_s - spent_s, FRESH_PROCESS_S), LONGEST_START_S)
         self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None, start_s)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
@@ -238,25 +244,15 @@ class _Execution:
 
     def _plan_search(self, baseline: Scored, fastest: Scored) -> float:
         """Return the time at which the search has to end, so that the winner can be confirmed; tell the user."""
-        timeout_s, plan = self._timeout_s, self._time_plan
-        if math.isinf(timeout_s):
+        if math.isinf(self._timeout_s):
             if fastest is baseline:
-                self._note(plan.estimate(baseline, started_s=self._folder.log.clock_s))
+                self._note(self._time_plan.estimate(baseline, started_s=self._folder.log.clock_s))
             return math.inf
-        reserve_s = plan.reserve_s(baseline, fastest)
-        text = f"plan: search {duration(timeout_s - reserve_s)}, confirm {duration(reserve_s)}"
-        least_s = plan.least_confirm_s(baseline, fastest) if self._options.repetitions else 0.0
-        if least_s > reserve_s + OVERTIME * timeout_s:
-            # The search uses the time that is too short to confirm anything.
-            reserve_s = plan.start_s
-            text = (
-                f"plan: search {duration(timeout_s - reserve_s)}; a confirmation would take {duration(least_s)}, "
-                "for which the time limit is too short"
-            )
+        end_s, text = self._time_plan.search_end(baseline, fastest, clock_s=self._folder.log.clock_s)
         if text != self._plan:
             self._note(text)
         self._plan = text
-        return timeout_s - reserve_s
+        return end_s
 
     def _note_candidate(self, tally: Tally, scored: Scored | None) -> None:
         """Tell the user how far the search is, and leave the gain of a candidate to later runs."""
@@ -295,9 +291,8 @@ class _Execution:
                 self._note(f"warning: {few} fresh compiles leave intervals wide; {usual} are usual (--confirm {usual})")
             self._report("measuring the baselines", 0)
             search.run()
-            assert self._evaluation.scoring is not None
+            assert self._evaluation.scoring is not None and self._evaluation.reference is not None
             self._report("measuring the shortlist side by side", self._evaluation.tally.evaluated)
-            assert self._evaluation.reference is not None
             scoring, ranked = self._evaluation.scoring, self._evaluation.ranked()
             finalists = shortlist(
                 self._evaluator,
@@ -305,10 +300,9 @@ class _Execution:
                 ranked,
                 reference=self._evaluation.reference,
                 processes=self._time_plan.shortlist_processes(scoring.baseline, ranked[:1], left_s=self._left_s()),
-                is_recorded=partial(self._folder.log.has_result, "timed"),
+                is_recorded=self._is_timed,
             )
             if not finalists:
-                _log.info("no candidate is left beside the baseline")
                 return Recommendation(scoring.baseline, self._unsearched()), False
             self._finalists = finalists
             sequence = self._best_sequence(scoring)
@@ -346,8 +340,9 @@ class _Execution:
         return best_sequence([*self._evaluation.ranked(), *self._finalists], scoring, levels=levels)
 
     def _unsearched(self) -> Failure | None:
-        """Return that the time limit left no time to measure a candidate; ``None`` if some were measured."""
-        if self._evaluation.tally.evaluated or self._search.outcome.coverage.ended != TIME_LIMIT:
+        """Return that the time limit left no time to measure a candidate; ``None`` if there was time."""
+        kinds = {failure.kind for _, failure in self._evaluation.tally.failures}
+        if kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
         reason = f"the time limit ended before a candidate was measured; {MORE_TIME}"
         return Failure("timeout", "measure", "", reason)
@@ -355,12 +350,11 @@ class _Execution:
     def _confirm(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:
             return None
-        pairing, plan = self._pairing(best, scoring, sequence), self._time_plan
-        is_recorded = partial(self._folder.log.has_result, "timed")
-        two_s = plan.least_confirm_s(scoring.baseline, best)
+        pairing = self._pairing(best, scoring, sequence)
+        two_s = self._time_plan.least_confirm_s(scoring.baseline, best)
         # What an earlier start has confirmed takes no time, however long the search took since.
         pairings = pairing, replace(pairing, sequence=None)
-        has_begun = any(is_recorded(each.timing_key(LEAST_REPETITIONS - 1)) for each in pairings)
+        has_begun = any(self._is_timed(each.timing_key(LEAST_REPETITIONS - 1)) for each in pairings)
         grace_s = OVERTIME * self._timeout_s
         if two_s > self._left_s() + grace_s and not has_begun:
             reason = f"the time limit leaves no {duration(two_s)} to confirm; {MORE_TIME}"
@@ -373,8 +367,11 @@ class _Execution:
             keep_throughput=self._options.least_throughput,
             left_s=self._left_s,
             grace_s=grace_s,
-            is_recorded=is_recorded,
+            is_recorded=self._is_timed,
         )
+
+    def _is_timed(self, key: str) -> bool:
+        return self._folder.log.has_result("timed", key)
 
     def _pairing(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Pairing:
         """Return what is compared with the winner; the files of all others make room."""
@@ -389,10 +386,7 @@ class _Execution:
         return Pairing(baseline.candidate, candidate, twin.built, objective, slow, beside)
 
     def _reproducers(self, document: Document, kept: Sequence[Built]) -> list[Document]:
-        """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself.
-
-        Every search for such passes leaves artifacts; all but these make room for the next where there is little.
-        """
+        """Write reproducers of passes that made outputs deviate; all artifacts but ``kept`` make room for others."""
         context = {key: document[key] for key in ("toolchain", "target", "model")}
         return [
             {

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from passsearch.evaluate import MeasurementPlans
+from passsearch.evaluate import OVERTIME, MeasurementPlans
 from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
 from passsearch.search.confirm import LEAST_RACE_S, LEAST_REPETITIONS, slow_baseline_processes
 from passsearch.search.options import RunOptions
@@ -44,6 +44,22 @@ class TimePlan:
     options: RunOptions
     has_meter: bool = False
     start_s: float = FRESH_PROCESS_S
+
+    def search_end(self, baseline: Scored, fastest: Scored, *, clock_s: float) -> tuple[float, str]:
+        """Return the time at which the search ends, and the plan in words; ``clock_s`` is the time now.
+
+        Args:
+            baseline: The baseline.
+            fastest: The baseline again, or a candidate that is more than twice as fast.
+            clock_s: Seconds of the time limit that are over.
+        """
+        assert self.options.timeout_s is not None
+        timeout_s = self.options.timeout_s
+        if self.options.repetitions and self.least_confirm_s(baseline, fastest) > (1 + OVERTIME) * timeout_s - clock_s:
+            # What is left of the limit confirms nothing. One more process checks what the result is deployed by.
+            return timeout_s - self.start_s, "plan: search to the end, because a confirmation takes longer than is left"
+        reserve_s = self.reserve_s(baseline, fastest)
+        return timeout_s - reserve_s, f"plan: search {duration(timeout_s - reserve_s)}, confirm {duration(reserve_s)}"
 
     def reserve_s(self, baseline: Scored, fastest: Scored) -> float:
         """Return the seconds of the time limit that the search leaves to the shortlist and the confirmation.

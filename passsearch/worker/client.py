@@ -10,7 +10,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -74,6 +74,7 @@ class Worker:
         worker_count: int = 1,
         first: Mapping[str, str] = MappingProxyType({}),
         memory_bytes: int | None = None,
+        wait: bool = True,
     ) -> None:
         """Start the process and wait until its compiler is imported.
 
@@ -89,6 +90,7 @@ class Worker:
             worker_count: Number of workers that share the memory for states.
             first: Modules to import before the compiler; each value is the advice for a user who lacks the module.
             memory_bytes: Memory that the process, and each of its forks, may use; a share of the machine's by default.
+            wait: False to leave the waiting, and its errors, to ``wait_until_ready``.
 
         Raises:
             UserError: The compiler does not support the target.
@@ -115,15 +117,28 @@ class Worker:
             )
             on_error.callback(self.close)
             _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
-            try:
-                ready = self.ask(settings, deadline_s=START_DEADLINE_S)
-            except WorkerDied as error:
-                raise EnvironmentFault(
-                    f"The compiler in `{python}` does not start ({error}); its last output is in `{log}`. "
-                    "See: passsearch doctor"
-                ) from error
+            self._python, self.tvm_version = python, ""
+            # The process reads them before it imports its compiler.
+            with self._start_errors():
+                self._send(settings)
+            if wait:
+                self.wait_until_ready()
             on_error.pop_all()
-        self.tvm_version = str(ready["tvm_version"])
+
+    def wait_until_ready(self) -> None:
+        """Wait until the compiler is imported; see ``__init__`` for the errors."""
+        with self._start_errors():
+            self.tvm_version = str(self._answer("start", deadline_s=START_DEADLINE_S)["tvm_version"])
+
+    @contextlib.contextmanager
+    def _start_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except WorkerDied as error:
+            raise EnvironmentFault(
+                f"The compiler in `{self._python}` does not start ({error}); its last output is in `{self._log}`. "
+                "See: passsearch doctor"
+            ) from error
 
     @property
     def alive(self) -> bool:
@@ -139,10 +154,13 @@ class Worker:
             UserError: The worker refuses the request.
             EnvironmentFault: The toolchain cannot serve the request.
         """
-        verb, pid = request.get("verb", "start"), self._process.pid
-        _log.debug("Worker %d: `%s`, deadline %.0f s.", pid, verb, deadline_s)
-        end_s = time.monotonic() + deadline_s
+        _log.debug("Worker %d: `%s`, deadline %.0f s.", self._process.pid, request["verb"], deadline_s)
         self._send(request)
+        return self._answer(request["verb"], deadline_s=deadline_s)
+
+    def _answer(self, verb: str, *, deadline_s: float) -> dict[str, Any]:
+        """Return the answer to the request that was sent; see ``ask`` for the errors."""
+        pid, end_s = self._process.pid, time.monotonic() + deadline_s
         answer = self._receive(end_s)
         if answer is None:
             _log.warning("Worker %d is killed: no answer to `%s` within %.0f s.", pid, verb, deadline_s)

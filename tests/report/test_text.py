@@ -431,6 +431,15 @@ def test_without_a_confirmation_the_catalogs_sequence_is_named(result: dict[str,
     assert "AS-1 of the catalog is recommended, of which the search read 44.0 times" in headline_text(result)
 
 
+def test_where_nothing_but_the_baseline_was_measured_no_ratio_is_printed(result: dict[str, Any]) -> None:
+    result["verdict"] |= {"confirmed": False, "improved": False, "reason": "the time limit ended", "ratio": 1.0}
+    result["space"]["states_measured"] = 1
+    result["best"] |= {"source": {"kind": "baseline", "name": "O3"}, "ratio": {"ratio": 1.0, "interval": [1.0, 1.0]}}
+    assert headline_text(result) == "resnet18: nothing but O3 was measured, so no gain is known."
+    assert verdict_text(result).startswith("not confirmed: the time limit ended")
+    assert "[1.000, 1.000]" not in result_text(result, width=120)
+
+
 def test_a_result_says_what_became_of_values_that_are_not_finite() -> None:
     outputs = {"dropped": {"nan": 10}, "spread": {"inf": 2}, "dropped_by_import": True, "dropped_by": ["max"]}
     assert [text for _, text in special_lines(outputs)] == [

@@ -27,6 +27,20 @@ def plan(timeout_s: float, repetitions: int = 3, objective: str = "throughput") 
     return TimePlan(MeasurementPlans(), options)
 
 
+def test_a_search_goes_on_to_the_end_where_no_time_is_left_to_confirm() -> None:
+    """Confirming takes two compiles of 20 s and two starts, twice."""
+    timing = plan(120.0)
+    least_s = timing.least_confirm_s(SLOW, FAST)
+    assert 90.0 < least_s < 120.0
+    end_s, text = timing.search_end(SLOW, FAST, clock_s=131.0 - least_s)
+    assert end_s == 120.0 - timing.reserve_s(SLOW, FAST) and "confirm" in text
+    end_s, text = timing.search_end(SLOW, FAST, clock_s=133.0 - least_s)
+    assert end_s == 120.0 - FRESH_PROCESS_S and "to the end" in text
+    # Without a confirmation, nothing is kept for one in any case.
+    unconfirmed = plan(120.0, repetitions=0)
+    assert unconfirmed.search_end(SLOW, FAST, clock_s=110.0)[0] == 120.0 - unconfirmed.reserve_s(SLOW, FAST)
+
+
 def repetitions_in(reserve_s: float, timing: TimePlan) -> float:
     return (reserve_s - SHORTLIST_S) / timing.repetition_s(SLOW, FAST)
 

@@ -105,6 +105,15 @@ def test_seconds_are_the_sum_of_all_starts(tmp_path: Path) -> None:
         assert 0.05 <= second.seconds < 1
 
 
+def test_time_before_the_log_was_opened_can_be_charged_to_the_run(tmp_path: Path) -> None:
+    with Log(tmp_path / "log") as log:
+        log.charge(20.0)
+        assert 20.0 <= log.clock_s <= log.seconds < 21.0
+        log.record("edge", "a", fact={})
+    with Log(tmp_path / "log") as again:
+        assert again.seconds >= 20.0
+
+
 def test_the_time_of_a_guest_is_not_the_runs(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as search:
         search.record("edge", "a", fact={"spent": {"apply": 1.0}})
