@@ -319,7 +319,7 @@ class Builder:
     ) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared.
 
-        Only the reference has ``passes``, which lead to no state of the search; only a search's candidate has ``limit_s``.
+        Only the reference has ``passes``, which lead to no state; only a candidate of a search has ``limit_s``.
         """
         self._disk.require_room()
         _log.info("building state %s with %s", state, options.key)
