@@ -44,6 +44,7 @@ test-frameworks: $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relax --with torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mxnet,tensorflow,torch,transformers]'
 	$(BIN)/python -m pytest -rs tests/frontends tests/evaluate/test_model_import.py
+	$(BIN)/python -m pytest -m slow tests/frontends/test_hostile_frameworks.py
 
 relay relax: $(VENV)/library.stamp
 	$(BIN)/passsearch toolchain install $@
