@@ -307,7 +307,7 @@ class Builder:
     ) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared.
 
-        Only the reference has ``passes``, which lead to no state of the search; only a candidate of one has ``limit_s``.
+        Only the reference has ``passes``, which lead to no state of a search; only candidates of one have ``limit_s``.
         """
         self._disk.require_room()
         _log.info("building state %s with %s", state, options.key)
