@@ -1,5 +1,6 @@
 """Builds that do not end, and what a build is remembered as."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_a_build_that_does_not_end_is_given_up_before_the_deadline(
     session = open_session(model, toolchain=relax.name, target=None, catalogs=[catalog])
     candidate = Candidate(Pipeline.parse("SlowBuild"))
     waited_s = []
-    for run_s in (15.0, 7.0):  # the second start has less time, and knows what the first one found
+    for run_s in (15.0, 2.0):  # the second start has less time, and knows what the first one found
         session = replace(session, limits=WorkerLimits(600.0, run_s=run_s))
         with open_evaluator(session, folder=tmp_path / "run", remember=False) as evaluator:
             assert not isinstance(evaluator.build(evaluator.graph.root, Candidate()), Failure)
@@ -137,7 +138,7 @@ def make_builder(
     )
     compiler = NoPasses() if reference_steps else Compiler()
     applier: Any = SimpleNamespace(graph=SimpleNamespace(root="imported"), compiler=compiler)
-    pool: Any = SimpleNamespace(ask=lambda *_, **__: answer, timer=None)
+    pool: Any = SimpleNamespace(ask=lambda *_, **__: answer, timer=None, left_s=lambda **_: math.inf)
     facts = FactStore(session, log, cache=cache, seconds={})
     disk = DiskLimit(folder, log)
     return Builder(session, network=network, facts=facts, pool=pool, applier=applier, folder=folder, disk=disk)
@@ -236,7 +237,7 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
     built = {"seconds": 1.0, "digest": "binary", "kernels": "", "bytes": 0, "plan_bytes": 0}
     graph: Any = SimpleNamespace(root="imported")
     compiler: Any = SimpleNamespace(ask=lambda *_, **__: built if is_built else late)
-    pool: Any = SimpleNamespace(ask=lambda *_, **__: late, timer=None)
+    pool: Any = SimpleNamespace(ask=lambda *_, **__: late, timer=None, left_s=lambda **_: math.inf)
     summary = SimpleNamespace(computed_types=("float32",), quantizes=False)
     network: Any = SimpleNamespace(summary=summary, request=dict, check=CheckInputs({}))
     session: Any = SimpleNamespace(
@@ -281,7 +282,7 @@ def test_a_fresh_compile_of_another_binary_is_timed_only_if_its_outputs_are_righ
             Path(request["folder"]).mkdir()
             return {"state": "state", "digest": digest, "apply_s": 1.0, "seconds": 1.0, "wall_s": 3.0}
 
-        pool: Any = SimpleNamespace(ask=verify, ask_new=compile_fresh, timer=None)
+        pool: Any = SimpleNamespace(ask=verify, ask_new=compile_fresh, timer=None, left_s=lambda **_: math.inf)
         builder._pool = builder.verification._pool = pool
         builder._applier.compiler.compile_request = lambda _, folder: {"folder": str(folder)}  # type: ignore[method-assign]
         builder._applier.reach = lambda _: "state+"  # type: ignore[method-assign]
