@@ -45,7 +45,7 @@ COMMANDS = (
     f"tune {TINY} --toolchain rellax",
     f"tune {TINY} --objective speed",
     f"tune {TINY} --objective latency,memory,power",
-    f"tune {TINY} --trials 0",
+    f"tune {TINY} --trials -1",
     f"tune {TINY} --trials many",
     f"tune {TINY} --timeout -5",
     f"tune {TINY} --timeout 1h",
