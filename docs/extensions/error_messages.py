@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "passsearch"
 # Not `WorkerDied`, which becomes the failure of a candidate.
 EXIT_STATUS = {
     "UserError": "2",
+    "WrongImport": "2",
     "EnvironmentFault": "3",
     "PassSearchError": "1",
     "as_error": "2, or 3 where the machine failed",

@@ -145,7 +145,7 @@ class ImportProof:
                 f"({judged.reason})"
             )
         assert isinstance(judged, Failure)
-        raise WrongImport(self._refusal(judged, verification))
+        raise self._refusal(judged, verification)
 
     def _compared(self, steps: Sequence[PassSpec]) -> VerifyFact | Failure:
         """Return the comparison of the import, built with these passes."""
@@ -155,12 +155,12 @@ class ImportProof:
         assert record.verification is not None
         return record.verification
 
-    def _refusal(self, failure: Failure, verification: VerifyFact | Failure) -> str:
-        """Return the message that refuses the import."""
+    def _refusal(self, failure: Failure, verification: VerifyFact | Failure) -> WrongImport:
+        """Return the error that refuses the import."""
         limit = self._verification.strict_limit
         case = _telling_case(verification, self._verification.cases, limit=limit)
         place = locate_difference(self._session, case=case, network=self._network, pool=self._pool, limit=limit)
-        return (
+        return WrongImport(
             f"`{self._session.model.source}` is imported as another network than {self._verification.source.runtime} "
             f"runs: {failure.reason}; {place}. Export it otherwise, choose another toolchain, or measure the import as "
             f"it is with --reference {IMPORT}, which the result and its export then say."

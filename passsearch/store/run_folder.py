@@ -47,7 +47,7 @@ NETWORK_KEY = "model"
 VERSION_KEYS = {"log_version": "log format", "dialect_code": "passes with the digest"}
 """Settings that depend on the version of this program, with their meaning."""
 
-BASELINE_FACTS = frozenset({"load", "source", "build"})
+BASELINE_FACTS = frozenset({"run", "load", "source", "first", "reference", "build", "import", "lost nan"})
 """Kinds of the facts that a run records before its baseline is measured."""
 
 _log = logging.getLogger(__name__)

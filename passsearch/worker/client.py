@@ -166,6 +166,7 @@ class Worker:
             _log.warning("Worker %d is killed: no answer to `%s` within %.0f s.", pid, verb, deadline_s)
             error = _late(pid, f"no answer within {deadline_s:.0f} s")
             _ask_for_stack(pid)
+            time.sleep(STACK_WAIT_S)
             self.close()
             raise error
         if "forked" in answer:
@@ -260,7 +261,11 @@ class Worker:
             _log.info("Worker %d: its fork is killed, no answer within %.0f s.", self._process.pid, deadline_s)
             error = _late(fork, f"no answer within {deadline_s:.0f} s")
             _ask_for_stack(fork)
-            self._kill_fork(fork)
+            # It may answer or end meanwhile, and only what has not ended is killed.
+            if self._receive(time.monotonic() + STACK_WAIT_S, fork) is None:
+                self._kill_fork(fork)
+            else:
+                _wait_for_end(fork)
             raise error
         if "died" in answer:
             error = self._death(answer["died"], peak_bytes=answer["peak_bytes"])
@@ -367,7 +372,6 @@ def _ask_for_stack(pid: int) -> None:
     """Have a process that does not answer print to the log where it is; it is killed in any case."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, STACK_SIGNAL)
-        time.sleep(STACK_WAIT_S)
 
 
 def _is_stopped(pid: int) -> bool:

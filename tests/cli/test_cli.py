@@ -217,7 +217,7 @@ def test_two_objectives_may_stand_in_one_option(
 ) -> None:
     requested: list[tuple[str, ...]] = []
 
-    def stop(run: Any, *_: Any) -> None:
+    def stop(run: Any, *_: Any, **__: Any) -> None:
         requested.append(tuple(objective.name for objective in run.options.objectives))
         raise EnvironmentFault("enough")
 

@@ -57,11 +57,11 @@ def test_a_machine_without_a_c_compiler_is_reported(programs: Programs, monkeypa
 
 @pytest.mark.parametrize("name", sorted(DIALECTS))
 def test_the_exported_script_chooses_the_same_linker(name: str, tmp_path: Path) -> None:
-    script, *beside = DIALECTS[name].script
+    _, *beside = DIALECTS[name].script
     assert Path(linker_module.__file__) in beside
     for file in beside:
         shutil.copyfile(file, tmp_path / file.name)
-    checks = next(file.stem for file in beside if file.stem in script.read_text() and "_linker" in file.read_text())
+    checks = next(file.stem for file in beside if "def require_linker" in file.read_text())
     done = subprocess.run(
         [sys.executable, "-c", f"import {checks}; print({checks}.require_linker())"],
         cwd=tmp_path,

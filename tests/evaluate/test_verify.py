@@ -29,7 +29,7 @@ class DeviatingBuilder(Builder):
     builds = 0
 
     def _build_after_reference(
-        self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf
+        self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf, limit_s: float = math.inf
     ) -> Fact:
         self.builds += 1
         folder.mkdir()
@@ -52,7 +52,7 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
     facts = FactStore(session, log, cache=None, seconds={})
     applier = cast(Applier, SimpleNamespace(graph=SimpleNamespace(root="imported")))
     disk = DiskLimit(folder, log)
-    pool = cast(WorkerPool, None)
+    pool = cast(WorkerPool, SimpleNamespace(left_s=lambda: math.inf))
     return DeviatingBuilder(
         session, network=NETWORK, facts=facts, folder=folder, disk=disk, pool=pool, applier=applier, origin={}
     )

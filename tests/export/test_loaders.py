@@ -209,7 +209,9 @@ def test_a_target_that_this_machine_cannot_run_is_refused(
     toolchain: Toolchain, original: Path, target: str, line: str
 ) -> None:
     done = run(toolchain.python, original / "build_model.py", "--check-only", "--target", target)
-    assert line in refused(done) and "--target" in done.stderr
+    # LLVM prints a line of its own about a processor that it does not know.
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode in (1, 2) and line in last and "--target" in last
 
 
 def test_another_compiler_is_refused(toolchain: Toolchain, original: Path, relay: Toolchain, relax: Toolchain) -> None:

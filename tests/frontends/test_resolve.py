@@ -162,7 +162,7 @@ def test_folders_and_missing_paths_are_refused(tmp_path):
         resolve(tmp_path, folder=tmp_path)
     with pytest.raises(UserError, match=r"No such file: `gone.onnx`"):
         resolve("gone.onnx", folder=tmp_path)
-    with pytest.raises(UserError, match=r"No such file: `resnet18`. A built-in network is zoo:resnet18"):
+    with pytest.raises(UserError, match=r"No such file: `resnet18`. The built-in network of this name is zoo:resnet18"):
         resolve("resnet18", folder=tmp_path)
     with pytest.raises(UserError, match=r"No such file: `~nobody-here/net.onnx`"):
         resolve("~nobody-here/net.onnx", folder=tmp_path)
