@@ -62,6 +62,7 @@ def test_it_says_how_it_compares_with_what_the_user_has(compiled: passsearch.Com
     assert compiled["reference"]["runtime"].startswith("ONNX Runtime")
 
 
+@pytest.mark.slow
 def test_sequences_that_may_be_faster_are_tried_in_the_time_given(
     convolutions: Path, relax: Toolchain, tmp_path: Path
 ) -> None:
