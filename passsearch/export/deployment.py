@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import PassSpec, printable
-from passsearch.dialects.checked_files import own_digest, sha256
 from passsearch.errors import UserError
 from passsearch.export.readme import CONTAINER, README, REQUIREMENTS, container_file, readme
 from passsearch.export.record import PIPELINE, SCHEMA, Deployment, read_record
+from passsearch.standalone.deployment.checked_files import own_digest, sha256
 from passsearch.store import NETWORK, write_json
 
 SCRIPT, ARTIFACT_FOLDER, LOADER = "build_model.py", "built", "run_model"

@@ -17,10 +17,10 @@ from deployments import PIPELINES, deploy_by_worker
 import passsearch
 from passsearch.core import BuildOptions, PassSpec, Pipeline
 from passsearch.dialects import DIALECTS
-from passsearch.dialects.checked_files import own_digest, write_sums
 from passsearch.errors import UserError
 from passsearch.export import Deployment, read_pipeline, write_deployment
 from passsearch.measure.outputs import digest
+from passsearch.standalone.deployment.checked_files import own_digest, write_sums
 from passsearch.toolchain import Toolchain
 
 LOADERS = (

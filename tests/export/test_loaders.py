@@ -15,8 +15,8 @@ import pytest
 from deployments import deploy_by_worker
 from onnx import TensorProto, helper, numpy_helper
 
-from passsearch.dialects.checked_files import write_sums
 from passsearch.export import write_deployment
+from passsearch.standalone.deployment.checked_files import write_sums
 from passsearch.toolchain import Toolchain
 
 PROGRAMS = Path(__file__).parent / "programs"
