@@ -14,7 +14,6 @@ import importlib.util
 import json
 import math
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -93,7 +92,7 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
                 inputs=inputs,
             )
             checked_files.write_sums(folder)
-            shutil.copytree(folder, options.out, dirs_exist_ok=True)
+            checked_files.put_in_place(folder, options.out)
             examples = [loader_command.EXAMPLES] if record["expected"] else []
             print(f"written to {options.out}: {', '.join([*files, *examples])}")
 
