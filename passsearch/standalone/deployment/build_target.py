@@ -28,6 +28,11 @@ def parse(parse_target: Any, text: str) -> Any:
     return target
 
 
+def device(target: Any) -> str:
+    """Return the kind of the device that a target is for."""
+    return "cpu" if "cpu" in target.keys else str(target.kind.name)
+
+
 def needs(target: Any) -> list[str]:
     """Return the architecture and the features that the code of a target needs of a processor."""
     host = _llvm_target(target)
@@ -38,21 +43,22 @@ def needs(target: Any) -> list[str]:
     return [triple.partition("-")[0] or platform.machine(), *features]
 
 
-def require_machine(target: Any, needed: list[str], *, device: str) -> None:
+def require_machine(target: Any, needed: list[str]) -> None:
     """Raise an error if this machine cannot run what is built."""
     import tvm
 
+    kind = device(target)
     lacking = processor.missing(needed[0], needed[1:])
     if lacking:
         raise DeploymentError(
             f"The target `{target}` needs a processor with {', '.join(lacking)}, which this one lacks; {OTHER}."
         )
     try:
-        exists = device == "cpu" or tvm.device(device, 0).exist
+        exists = kind == "cpu" or tvm.device(kind, 0).exist
     except ERRORS:
         exists = False
     if not exists:
-        raise DeploymentError(f"The target `{target}` needs a {device} device, which this machine lacks; {OTHER}.")
+        raise DeploymentError(f"The target `{target}` needs a {kind} device, which this machine lacks; {OTHER}.")
 
 
 def _llvm_target(target: Any) -> Any:

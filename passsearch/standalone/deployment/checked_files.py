@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import json
 import os
+import shutil
 import sys
 import tempfile
 import traceback
@@ -96,6 +97,27 @@ def write_sums(folder: Path) -> None:
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != SUMS)
     lines = [f"{sha256(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / SUMS).write_text("".join(lines))
+
+
+def put_in_place(folder: Path, out: Path) -> None:
+    """Copy a built folder to another, and delete what only an earlier build wrote there.
+
+    An earlier file keeps its content for the processes that have mapped it: a new file takes its name.
+    """
+    earlier = set()
+    with contextlib.suppress(OSError, ValueError):
+        earlier = {line.partition("  ")[2] for line in (out / SUMS).read_bytes().decode().splitlines()}
+    names = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    # The digests come last: until then, files that do not belong together are refused.
+    for name in sorted(names, key=lambda name: (name == SUMS, name)):
+        target = out / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f"{target.name}.new")
+        shutil.copy2(str(folder / name), str(fresh))
+        os.replace(str(fresh), str(target))
+    for file in out.rglob("*"):
+        if file.relative_to(out).as_posix() in earlier - names:
+            file.unlink()
 
 
 class Built:

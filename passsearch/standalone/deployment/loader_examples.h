@@ -89,20 +89,24 @@ inline const ElementType& TypeNamed(const std::string& numpy) {
   for (const ElementType& each : ElementTypes()) {
     if (numpy == each.numpy) return each;
   }
-  throw std::runtime_error("This loader has no type " + numpy);
+  throw std::invalid_argument("This loader has no type " + numpy);
+}
+
+inline size_t BytesOf(const std::vector<int64_t>& shape, DLDataType type) {
+  size_t bytes = (type.bits * type.lanes + 7) / 8;
+  for (int64_t size : shape) bytes *= static_cast<size_t>(size);
+  return bytes;
 }
 
 // Returns a copy of an array in TVM's memory.
 inline Array ToArray(const void* data, const int64_t* shape, size_t dimensions, DLDataType type) {
   Array array;
-  size_t bytes = (type.bits * type.lanes + 7) / 8;
   for (const ElementType& each : ElementTypes()) {
     if (each.type.code == type.code && each.type.bits == type.bits && type.lanes == 1) array.type = each.numpy;
   }
   array.shape.assign(shape, shape + dimensions);
-  for (int64_t size : array.shape) bytes *= static_cast<size_t>(size);
   const char* begin = static_cast<const char*>(data);
-  array.bytes.assign(begin, begin + bytes);
+  array.bytes.assign(begin, begin + BytesOf(array.shape, type));
   return array;
 }
 

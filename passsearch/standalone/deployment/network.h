@@ -88,10 +88,16 @@ class Network {
         bool is_open = wanted[axis].find_first_not_of("0123456789") != std::string::npos;
         if (is_open) wanted[axis] = sizes.emplace(wanted[axis], actual[axis]).first->second;
       }
-      std::string type = TypeNamed(arrays[i].type).name;
-      if (actual == wanted && type == inputs_[i].type) continue;
-      throw std::invalid_argument("Input " + inputs_[i].name + " must be " + inputs_[i].type + Text(inputs_[i].shape) +
-                                  ", and is " + type + Text(actual));
+      const ElementType& type = TypeNamed(arrays[i].type);
+      if (actual != wanted || type.name != inputs_[i].type) {
+        throw std::invalid_argument("Input " + inputs_[i].name + " must be " + inputs_[i].type +
+                                    Text(inputs_[i].shape) + ", and is " + type.name + Text(actual));
+      }
+      size_t bytes = BytesOf(arrays[i].shape, type.type);
+      if (bytes != arrays[i].bytes.size()) {
+        throw std::invalid_argument("Input " + inputs_[i].name + " must have " + std::to_string(bytes) +
+                                    " bytes, and has " + std::to_string(arrays[i].bytes.size()));
+      }
     }
   }
 

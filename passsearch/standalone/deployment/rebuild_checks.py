@@ -10,7 +10,6 @@ import importlib.util
 import json
 import math
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -53,7 +52,7 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
 
     Args:
         compiler: The dialect's steps: ``version``, ``parse_target(text)``, ``load(path)``,
-            ``apply(module, transform, target)``, ``hash(module)``, ``inputs(module, function)``, ``device(target)``,
+            ``apply(module, transform, target)``, ``hash(module)``, ``inputs(module, function)``,
             ``build(module, options, target, folder)`` and ``open(folder, inputs, target, function)``, which returns the
             function that runs one entry function of what was built, and one that returns its inputs as they are in
             memory.
@@ -68,7 +67,7 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
     note = print_introduction(record, options.target, version=compiler.version)
     needed = build_target.needs(target)
     if record["expected"]:
-        build_target.require_machine(target, needed, device=compiler.device(target))
+        build_target.require_machine(target, needed)
     # The result is built in a temporary folder, so that --out never holds a network that failed a check.
     with tempfile.TemporaryDirectory() as scratch, explain(note):
         folder = Path(scratch) / "built"
@@ -84,12 +83,12 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
             checked_files.write_conditions(
                 folder,
                 tvm_version=compiler.version,
-                device=compiler.device(target),
+                device=build_target.device(target),
                 processor=needed,
                 inputs=inputs,
             )
             checked_files.write_sums(folder)
-            shutil.copytree(folder, options.out, dirs_exist_ok=True)
+            checked_files.put_in_place(folder, options.out)
             examples = [loader_command.EXAMPLES] if record["expected"] else []
             print(f"written to {options.out}: {', '.join([*files, *examples])}")
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import build_target
 import code_generation
 import cuda_libraries
 import legalization
@@ -68,14 +69,10 @@ class Relax:
         """Return ``[name, dtype, shape]`` of the inputs of a function; an open size has a name."""
         return [[str(each.name), str(each.ty.dtype), _shape(each.ty.shape)] for each in module[function].params]
 
-    def device(self, target: Any) -> str:
-        """Return the kind of the device that the target is for."""
-        return "cpu" if "cpu" in target.keys else str(target.kind.name)
-
     def open(self, folder: Path, inputs: Any, target: Any, function: str) -> Any:
         """Return one function of the built network, and a function that returns its inputs as they are in memory."""
         held: dict[str, Any] = {}
-        network = network_loader.open_network(folder, inputs, self.device(target), function, held=held)
+        network = network_loader.open_network(folder, inputs, build_target.device(target), function, held=held)
         return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 

@@ -35,7 +35,7 @@ PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3
 """Operators with a type of their own for sums."""
 
 SUMS = (
-    *(f"relax.{name}" for name in ("cumsum", "mean", "prod", "std", "sum", "variance")),
+    *(f"relax.{name}" for name in ("mean", "prod", "std", "sum", "variance")),
     *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "log_softmax", "rms_norm", "softmax")),
     *(f"relax.nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")),
 )
@@ -65,6 +65,7 @@ def _replace(
 ) -> None:
     """Register an operator's function that changes what TVM's computes, or its loops, for some types and targets."""
     original = tvm.ir.Op.get(name).get_attr(ATTRIBUTE)
+    assert original is not None, f"{name} is not lowered by LegalizeOps"
 
     def legalize(builder: Any, call: Any) -> Any:
         dtype = str(call.args[0].ty.dtype)
@@ -94,6 +95,7 @@ def _is_cpu() -> bool:
 def _replace_product(name: str) -> None:
     """Register an operator's function that adds products of 16 bits in 32 bits on a CPU."""
     original = tvm.ir.Op.get(name).get_attr(ATTRIBUTE)
+    assert original is not None, f"{name} is not lowered by LegalizeOps"
 
     def legalize(builder: Any, call: Any) -> Any:
         dtype = str(call.ty.dtype)

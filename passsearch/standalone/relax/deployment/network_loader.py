@@ -23,7 +23,7 @@ def load(folder: str | Path, device: str | None = None, function: str = "main", 
         folder: What build_model.py has written.
         device: Kind of the device, such as ``cuda``; by default what it was built for.
         function: Name of the entry function.
-        machines: Largest number of calls that run at once; by default one for each processor.
+        machines: Largest number of calls that run at once; by default one for each processor. On a GPU it is 1.
 
     Raises:
         DeploymentError: A file has changed, or the TVM or the processor is another one.

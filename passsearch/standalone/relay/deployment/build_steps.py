@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import build_target
 import rebuild_checks
 
 with rebuild_checks.empty_working_folder():
@@ -56,14 +57,10 @@ class Relay:
         types = [(each.name_hint, each.checked_type) for each in module[function].params]
         return [[str(name), str(kind.dtype), [int(size) for size in kind.shape]] for name, kind in types]
 
-    def device(self, target: Any) -> str:
-        """Return the kind of the device that the target is for."""
-        return "cpu" if "cpu" in target.keys else str(target.kind.name)
-
     def open(self, folder: Path, inputs: Any, target: Any, function: str) -> Any:
         """Return the built network, and a function that returns its inputs as they are in memory."""
         held: dict[str, Any] = {}
-        network = open_network(folder, inputs, self.device(target), held=held)
+        network = open_network(folder, inputs, build_target.device(target), held=held)
         return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 
