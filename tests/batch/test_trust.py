@@ -63,6 +63,11 @@ def test_names_of_devices_are_plain(tmp_path: Path, name: str) -> None:
     assert "\n" not in str(error.value) and "\x1b" not in str(error.value)
 
 
+def test_a_gpu_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the UUID of a GPU"):
+        read_jobs(write(tmp_path, HARMLESS.replace("cpu: {", 'cpu: {gpu: "x/../../../new/y", ')))
+
+
 def test_a_folder_with_a_line_break_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "a\ntouch x"
     folder.mkdir()
