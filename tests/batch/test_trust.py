@@ -52,6 +52,7 @@ def test_what_runs_code_is_printed_and_refused_without_trust(
         assert what in error and "--trust" in error and error.count("\n") == 1
     assert not (tmp_path / "runs").exists()
     require_trusted(read_jobs(file), trust=True)
+    assert ("would run code" in error) == ("runs in" not in error), "a place is no code"
     assert main(["batch", "status", str(file)]) == 0, "a look runs nothing"
 
 
