@@ -341,8 +341,10 @@ class _Execution:
 
     def _unsearched(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if there was time."""
+        levels = {candidate.name for candidate in self._session.dialect.baselines}
+        is_measured = any(scored.candidate.name not in levels for scored in self._evaluation.scored.values())
         kinds = {failure.kind for _, failure in self._evaluation.tally.failures}
-        if kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
+        if is_measured or kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
         reason = f"the time limit ended before a candidate was measured; {MORE_TIME}"
         return Failure("timeout", "measure", "", reason)
