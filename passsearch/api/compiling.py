@@ -1,7 +1,6 @@
 """``compile``: the recommended pipeline of a network, built, checked against its source and exported."""
 
 import logging
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,17 +189,20 @@ class _Chosen:
 
 def _export(evaluator: WorkerEvaluator, best: _Chosen, folder: Path) -> Path:
     """Write the deployment folder and build it there by its own script, all checks included."""
-    opened = evaluator.session
     record = evaluator.deployment(best.candidate, evaluator.folder)
     if record is None:
         raise UserError("The pipeline cannot be exported: on its inputs the outputs are not those of the source.")
-    written = write_deployment(folder, _deployment(record, evaluator, best.candidate))
-    log = evaluator.folder / "build.log"
-    if not opened.cannot_run_reason and run_script(opened.toolchain.python, written / SCRIPT, log=log):
+    return write_deployment(
+        folder, _deployment(record, evaluator, best.candidate), complete=lambda new: _build(evaluator, new)
+    )
+
+
+def _build(evaluator: WorkerEvaluator, folder: Path) -> None:
+    """Build a deployment folder by its own script."""
+    opened, log = evaluator.session, evaluator.folder / "build.log"
+    if not opened.cannot_run_reason and run_script(opened.toolchain.python, folder / SCRIPT, log=log):
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        shutil.rmtree(written)
         raise UserError(f"The export does not build again as it was built: {' '.join(last)}")
-    return written
 
 
 def _deployment(record: Mapping[str, Any], evaluator: WorkerEvaluator, candidate: Candidate) -> Deployment:

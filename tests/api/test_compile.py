@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -86,3 +87,21 @@ def test_wrong_outputs_are_not_exported(relax: Toolchain, tmp_path: Path) -> Non
 def test_an_unknown_rival_is_refused(convolutions: Path, relax: Toolchain, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="onnxruntine"):
         passsearch.compile(convolutions, to=tmp_path / "deploy", toolchain=relax.name, rivals=["onnxruntine"])
+
+
+def test_an_export_that_does_not_build_leaves_the_earlier_one(
+    convolutions: Path, relax: Toolchain, tmp_path: Path
+) -> None:
+    def compile_to(folder: Path) -> None:
+        passsearch.compile(convolutions, to=folder, toolchain=relax.name, rivals=[])
+
+    compile_to(tmp_path / "deploy")
+    before = {file: file.read_bytes() for file in (tmp_path / "deploy").rglob("*.*") if file.is_file()}
+    with (
+        patch("passsearch.api.compiling.run_script", side_effect=lambda *_, log: log.write_text("no compiler") or 1),
+        pytest.raises(UserError, match="does not build again as it was built: no compiler"),
+    ):
+        compile_to(tmp_path / "deploy")
+    assert {file: file.read_bytes() for file in (tmp_path / "deploy").rglob("*.*") if file.is_file()} == before
+    built = [content for file, content in before.items() if file.parent.name == ARTIFACT_FOLDER]
+    assert built and not any(b".partial" in content for content in built), "it tells where it was built"
