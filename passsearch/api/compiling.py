@@ -13,7 +13,7 @@ from passsearch.api.rivals import Rivals
 from passsearch.core import DEADLINE_S, Candidate, Failure, InputTypes, check_arguments, expand_home, timestamp
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
-from passsearch.export import SCRIPT, Deployment, write_deployment
+from passsearch.export import SCRIPT, Deployment, check_replaceable, write_deployment
 from passsearch.measure import Ratio, one_process_ratio
 from passsearch.search import NetworkAnalysis, analyze_network, recommended_sequences, with_prerequisites
 from passsearch.store import NETWORK
@@ -95,6 +95,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         EnvironmentFault: There is no toolchain, or the machine fails.
     """
     folder = expand_home(to)
+    check_replaceable(folder)
     network: dict[str, Any] = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     network |= {"keep_symbolic": keep_symbolic, "samples": samples, "target": target, "toolchain": toolchain}
     options: dict[str, Any] = {"tolerance": tolerance, "reference": reference, "deadline": deadline, "memory": memory}
@@ -103,6 +104,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     with progress_callback(progress) as report:
         report("importing the network", 0, 0)
         with session(model, example_inputs, **network, **options) as evaluator:
+            beside = Rivals.find(evaluator.session, rivals)
             analysis = analyze_network(evaluator.session, evaluator.network.summary)
             candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
             imported_s = monotonic() - start
@@ -112,7 +114,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             deployed = _export(evaluator, best, folder)
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
-            beside = Rivals(evaluator, best.candidate, best.built, names=rivals).measure()
+            rows = beside.measure(evaluator, best.candidate, best.built)
         return CompiledNetwork(
             schema=SCHEMA,
             compiled_at=timestamp(),
@@ -125,7 +127,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             tried=[_row(each) for each in tried],
             reference=evaluator.builder.source.to_json(),
             seconds={"import": imported_s, "build": built_s},
-            **beside,
+            **rows,
         )
 
 

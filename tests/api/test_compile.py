@@ -1,7 +1,10 @@
 """A network compiled by the recommended pipeline: checked, exported, and timed beside other engines."""
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -10,7 +13,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import passsearch
+from passsearch.api import rivals
+from passsearch.dialects.case_inputs import case_inputs
+from passsearch.engines import EngineSpec, engine_spec, rounds
 from passsearch.errors import UserError
+from passsearch.evaluate import WorkerEvaluator
 from passsearch.export import ARTIFACT_FOLDER, PIPELINE
 from passsearch.toolchain import Toolchain
 
@@ -84,9 +91,41 @@ def test_wrong_outputs_are_not_exported(relax: Toolchain, tmp_path: Path) -> Non
     assert not (tmp_path / "deploy").exists()
 
 
-def test_an_unknown_rival_is_refused(convolutions: Path, relax: Toolchain, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="onnxruntine"):
-        passsearch.compile(convolutions, to=tmp_path / "deploy", toolchain=relax.name, rivals=["onnxruntine"])
+def test_refusals_come_before_the_first_build(convolutions: Path, relax: Toolchain, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with patch.object(WorkerEvaluator, "build", side_effect=AssertionError("something was built")):
+        with pytest.raises(UserError, match="onnxruntine"):
+            passsearch.compile(convolutions, to=tmp_path / "deploy", toolchain=relax.name, rivals=["onnxruntine"])
+        with pytest.raises(UserError, match="neither empty nor an earlier export"):
+            passsearch.compile("no network", to=tmp_path, toolchain=relax.name)
+
+
+def test_a_rival_that_fails_leaves_the_others_and_all_run_on_the_samples(
+    convolutions: Path, relax: Toolchain, tmp_path: Path
+) -> None:
+    sample = np.full((1, 3, 32, 32), 0.25, "f4")
+    np.savez(tmp_path / "samples.npz", x=sample)
+    made: list[dict[str, Any]] = []
+
+    def engine_or_none(name: str, network: Path, **_: Any) -> EngineSpec:
+        spec = engine_spec("onnxruntime", network, python=Path(sys.executable), label=name)
+        return replace(spec, adapter="absent_engine") if name == "openvino" else spec
+
+    def note(*arguments: Any) -> dict[str, Any]:
+        made.append(case_inputs(*arguments))
+        return made[-1]
+
+    with patch.object(rivals, "engine_spec", engine_or_none), patch.object(rounds, "case_inputs", note):
+        compiled = passsearch.compile(
+            convolutions,
+            to=tmp_path / "deploy",
+            toolchain=relax.name,
+            rivals=["openvino", "onnxruntime"],
+            samples=tmp_path / "samples.npz",
+        )
+    assert "absent_engine" in compiled["rivals"]["openvino"]["failure"]
+    assert compiled["rivals"]["onnxruntime"]["ratio"]
+    assert made and all(np.array_equal(inputs["x"], sample) for inputs in made)
 
 
 def test_an_export_that_does_not_build_leaves_the_earlier_one(
