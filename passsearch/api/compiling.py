@@ -192,8 +192,8 @@ class _Chosen:
 def _export(evaluator: WorkerEvaluator, best: _Chosen, folder: Path) -> Path:
     """Write the deployment folder and build it there by its own script, all checks included."""
     record = evaluator.deployment(best.candidate, evaluator.folder)
-    if record is None:
-        raise UserError("The pipeline cannot be exported: on its inputs the outputs are not those of the source.")
+    if isinstance(record, Failure):
+        raise record.as_error(f"The pipeline cannot be exported: {record.kind} in {record.stage}: {record.reason}.")
     return write_deployment(
         folder, _deployment(record, evaluator, best.candidate), complete=lambda new: _build(evaluator, new)
     )

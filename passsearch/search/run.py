@@ -173,7 +173,8 @@ class _Execution:
         # The outputs of a slow default take two inferences, and nobody deploys it by an export.
         is_slow = best is self._evaluation.scoring.baseline and self._left_s() < 2 * min(best.latency_s, default=0.0)
         deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
-        document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
+        if deployment is not None and not isinstance(deployment, Failure):
+            document["deployment"] = {**deployment, "paths": list(self._session.paths)}
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
         if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):

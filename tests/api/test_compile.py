@@ -14,10 +14,12 @@ from onnx import TensorProto, helper
 
 import passsearch
 from passsearch.api import rivals
+from passsearch.core import Failure
 from passsearch.dialects.case_inputs import case_inputs
 from passsearch.engines import EngineSpec, engine_spec, rounds
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import WorkerEvaluator
+from passsearch.evaluate.compiler import Compiler
 from passsearch.export import ARTIFACT_FOLDER, PIPELINE
 from passsearch.toolchain import Toolchain
 
@@ -126,6 +128,19 @@ def test_a_rival_that_fails_leaves_the_others_and_all_run_on_the_samples(
     assert "absent_engine" in compiled["rivals"]["openvino"]["failure"]
     assert compiled["rivals"]["onnxruntime"]["ratio"]
     assert made and all(np.array_equal(inputs["x"], sample) for inputs in made)
+
+
+def test_a_refused_export_says_why(convolutions: Path, relax: Toolchain, tmp_path: Path) -> None:
+    full, ask = Failure("infra", "build", "", "No space left on device"), Compiler.ask
+
+    def fail_to_save(compiler: Compiler, stage: str, verb: str, **request: Any) -> Any:
+        return {"failure": full.to_json()} if verb == "save" else ask(compiler, stage, verb, **request)
+
+    with (
+        patch.object(Compiler, "ask", fail_to_save),
+        pytest.raises(EnvironmentFault, match="cannot be exported: infra in build: No space left on device"),
+    ):
+        passsearch.compile(convolutions, to=tmp_path / "deploy", toolchain=relax.name, rivals=[])
 
 
 def test_an_export_that_does_not_build_leaves_the_earlier_one(

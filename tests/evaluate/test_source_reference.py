@@ -155,7 +155,7 @@ def test_a_source_without_time_for_all_inputs_still_proves_and_deploys(
         assert isinstance(auditor.build_candidate(session.dialect.baseline), Built)
         audited = auditor.builder.source
     assert isinstance(agreement, Agreement) and agreement.cases == 1
-    assert deployment is not None and deployment["expected"]
+    assert isinstance(deployment, dict) and deployment["expected"]
     assert not audited.runtime and "too slow to run on further inputs" in audited.reason
 
 
