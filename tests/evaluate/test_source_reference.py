@@ -213,11 +213,19 @@ def test_a_benchmark_proves_the_import_by_what_it_compiles(
     assert right["imports"][0][relax.name]["runtime"].startswith("ONNX Runtime")
     assert "failure" not in right["rows"][0] and "proven by ONNX Runtime" in str(right)
     (tmp_path / "misread").mkdir()
-    with (
-        an_importer_that(take_relu_for_abs, tmp_path / "misread"),
-        pytest.raises(UserError, match="imported as another network"),
-    ):
-        passsearch.bench(tiny_network, [f"{relax.name}:default"], **quick)
+    with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
+        with pytest.raises(UserError, match=r"imported as another network.*reference="):
+            passsearch.bench(tiny_network, [f"{relax.name}:default"], **quick)
+        as_it_is = passsearch.bench(tiny_network, [f"{relax.name}:default"], reference="import", tolerance=1e9, **quick)
+    assert as_it_is["imports"][0][relax.name]["kind"] == "import" and "failure" not in as_it_is["rows"][0]
+
+
+def test_a_profile_of_the_import_as_it_is(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
+    (tmp_path / "misread").mkdir()
+    with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
+        with pytest.raises(UserError, match=r"imported as another network.*reference="):
+            passsearch.profile(tiny_network, toolchain=relax.name)
+        assert passsearch.profile(tiny_network, toolchain=relax.name, reference="import")["pipelines"]
 
 
 def test_a_benchmark_leaves_out_a_toolchain_that_imports_another_network(
