@@ -14,6 +14,7 @@ import pytest
 
 import passsearch
 from passsearch.api.common import open_evaluator
+from passsearch.core import Candidate, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator, model_import, source_reference
 from passsearch.evaluate.session import AUDIT_CASES, RecordedReference
@@ -77,6 +78,20 @@ def test_an_import_of_another_network_is_refused_with_the_first_node_that_differ
         pytest.raises(UserError, match=f"imported as another network.*ONNX Runtime.*{node}.*--reference import"),
     ):
         baseline(evaluator)
+
+
+def test_a_tolerance_proves_no_import(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
+    (tmp_path / "misread").mkdir()
+    options: dict[str, Any] = {"toolchain": relax.name, "remember": False, "tolerance": 0.05}
+    fast = Candidate(Pipeline.parse("FastMathTransform"))
+    with passsearch.session(tiny_network, **options) as evaluator:
+        assert isinstance(evaluator.build_candidate(fast), Built) and evaluator.builder.prove_import().runtime
+    with (
+        an_importer_that(round_the_scale, tmp_path / "misread"),
+        passsearch.session(tiny_network, **options) as evaluator,
+        pytest.raises(UserError, match="imported as another network"),
+    ):
+        evaluator.build_candidate(fast)
 
 
 def test_a_wrong_import_can_be_measured_and_says_that_it_is_unproven(
