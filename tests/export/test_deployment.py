@@ -272,6 +272,20 @@ def test_a_failed_export_keeps_the_earlier_one(tmp_path: Path, deployment: Deplo
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
 
 
+def test_a_folder_that_does_not_build_keeps_the_earlier_one(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    before = (folder / "pipeline.json").read_bytes()
+
+    def fail(new: Path) -> None:
+        assert (new / "build_model.py").exists() and new.parent == folder.parent
+        raise UserError("it does not build")
+
+    with pytest.raises(UserError, match="it does not build"):
+        write_deployment(folder, replace(deployment, seed=5), complete=fail)
+    assert (folder / "pipeline.json").read_bytes() == before
+    assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
+
+
 @pytest.mark.parametrize(
     "key",
     ["dialect", "tvm_version", "target", "passes", "build", "model", "states", "tolerance", "expected"],
