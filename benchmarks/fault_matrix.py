@@ -9,9 +9,9 @@ Every case disturbs a run on a tiny network, then gives the same command until i
 * files left: files in the run folder, the cache folder and the folder of temporary files that an undisturbed run does
   not leave. A file ``….damaged``, which keeps what a torn log lost, does not count.
 
-``benchmarks/results/fault_matrix.json`` gets a row for each case, and ``docs/reliability.md`` the table. Cases that are
-in the JSON are not run again, unless ``--again``; ``--case TEXT`` selects cases by their names. Cases that mount file
-systems need root.
+``benchmarks/results/fault_matrix.json`` gets a row for each case, and ``docs/evidence/reliability.md`` the table. Cases
+that are in the JSON are not run again, unless ``--again``; ``--case TEXT`` selects cases by their names. Cases that
+mount file systems need root.
 """
 
 import argparse
@@ -49,7 +49,7 @@ from passsearch.frontends import resolve
 from passsearch.store import write_json
 
 HERE = Path(__file__).parent
-RESULTS, PAGE = HERE / "results" / "fault_matrix.json", HERE.parent / "docs" / "reliability.md"
+RESULTS, PAGE = HERE / "results" / "fault_matrix.json", HERE.parent / "docs" / "evidence" / "reliability.md"
 OPTIONS = ("--objective", "compile_time", "--trials", "1", "--confirm", "0", "--passes", "LegalizeOps")
 MARK = "PASSSEARCH_FAULT_CASE"
 """Environment variable by which the processes of a case are found, wherever they moved."""

@@ -3,7 +3,7 @@
 Each network of ``tests/frontends/architectures.py`` is imported, analysed and built without optimisation, in a process
 of its own, and its outputs on random inputs are compared with those of its framework. The answers go to
 ``benchmarks/results/networks.json`` under the name of ``--run``; what is in it is not asked again. ``--table`` writes
-the rows into ``docs/networks.md``.
+the rows into ``docs/evidence/networks.md``.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from passsearch.errors import PassSearchError  # noqa: E402
 from passsearch.evaluate import open_session  # noqa: E402
 from passsearch.search import analyze_network  # noqa: E402
 
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "networks.json", ROOT / "docs" / "networks.md"
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "networks.json", ROOT / "docs" / "evidence" / "networks.md"
 DIALECTS = ("relax", "relay")
 STEPS = ("refused", "read", "imported", "analysed", "built", "equal")
 """How far a network gets, in order."""

@@ -73,7 +73,7 @@ def by_fastest(process: Process, artifact: int) -> float:
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/measurement.md``."""
+    """Return the Markdown of ``docs/evidence/measurement.md``."""
     rows: dict[str, Callable[[Sequence[Process]], str]] = {
         "-O3: slowest run of a process over its fastest, median": lambda runs: f"{_run_spread(runs, 0):.2f}",
         "unfused: slowest run of a process over its fastest, median": lambda runs: f"{_run_spread(runs, 2):.2f}",
