@@ -105,7 +105,7 @@ def twin_noise() -> list[float]:
 def table(networks: Mapping[str, Any]) -> str:
     """Return the Markdown of ``docs/evidence/measurement.md``."""
     lines = [
-        "| network | condition | latency, ms | twin, sd | other build, sd | by median of rounds, sd |",
+        "| network | condition | latency, ms | same build, sd | other build, sd | by median of rounds, sd |",
         "|---" * 6 + "|",
     ]
     for network, row in networks.items():

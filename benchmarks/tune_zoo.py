@@ -86,7 +86,7 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
         f"throughput / {baseline}",
         "throughput / best sequence",
         "same binary",
-        "twin",
+        "the same build again",
         f"compile time of {baseline} / of best",
         f"{baseline} runs in",
         "best in",
