@@ -653,13 +653,17 @@ def _function(case: Case) -> Any:
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return the rows as Markdown."""
-    heads = ("injected", "outcome", "facts lost", "false failures remembered", "orphans", "files left")
-    keys = ("injected", "outcome", "facts_lost", "false_failures", "orphans", "files_left")
-    lines = [f"| {' | '.join(heads)} |", "|---|---|---:|---:|---:|---:|"]
+    """Return the sums of what went wrong, and the cases of each outcome, as Markdown."""
+    wrong = ("facts_lost", "false_failures", "orphans", "files_left")
     names = [*cases(), *(f"a pass that {what}" for what in hostile_passes().values())]
     ordered = [document["rows"][name] for name in names if name in document["rows"]]
-    return "\n".join([*lines, *(f"| {' | '.join(str(row[key]) for key in keys)} |" for row in ordered)])
+    sums = [f"{key.replace('_', ' ')}: {sum(row[key] for row in ordered)}" for key in wrong]
+    groups: dict[str, list[str]] = {}
+    for row in ordered:
+        count = ", ".join(f"{key.replace('_', ' ')} {row[key]}" for key in wrong if row[key])
+        groups.setdefault(f"{row['outcome']}{' -- ' if count else ''}{count}", []).append(row["injected"])
+    lines = [f"{len(ordered)} cases. {'; '.join(sums)}.", "", "| outcome | injected |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {outcome} | {'; '.join(injected)} |" for outcome, injected in groups.items())])
 
 
 if __name__ == "__main__":
