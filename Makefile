@@ -32,7 +32,7 @@ test: lint relay $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relax --with cuda
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
-# Not part of `test`: takes hours. Each line goes on where it stopped; `soak.py --table` writes docs/reliability.md.
+# Not part of `test`: takes hours. Each line goes on where it stopped.
 soak: relay relax
 	$(BIN)/python benchmarks/fault_matrix.py
 	$(BIN)/python benchmarks/soak.py relax 10000

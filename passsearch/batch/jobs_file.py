@@ -121,7 +121,7 @@ def read_jobs(path: Path) -> JobsFile:
     """
     document, folder = read_yaml(path, what="file of jobs"), path.resolve().parent
     if not isinstance(document, dict):
-        raise UserError(f"`{path}`: got no keys; allowed: a mapping with {', '.join(_KEYS)}. See docs/batch.md")
+        raise UserError(f"`{path}`: got no keys; allowed: a mapping with {', '.join(_KEYS)}. See docs/guide/batch.md")
     fields = Fields(document, str(path), "top level")
     fields.allow_only(_KEYS)
     options = _options(fields, folder)

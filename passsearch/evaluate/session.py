@@ -267,7 +267,7 @@ class Session:
     def deviation_limit(self, candidate: Candidate, *, strict: float) -> float:
         """Return the largest deviation that a candidate's outputs may have; ``strict`` is the limit of exact passes."""
         # A tolerance for everyone would hide the errors of exact passes: a limit of 1e-3 is about 400 times the
-        # deviation of correct float32 pipelines (docs/measurement.md).
+        # deviation of correct float32 pipelines (docs/evidence/measurement.md).
         if self.tolerance is not None and self.catalog.approximates(candidate):
             return self.tolerance
         return strict

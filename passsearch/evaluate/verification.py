@@ -64,7 +64,7 @@ class Verification:
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._allowances: dict[str, Allowance] = {}  # by folder of an artifact
-        # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
+        # The limit follows from the coarsest type the network computes in (docs/evidence/measurement.md).
         summary = network.summary
         limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
         # An import that computes in a coarser type than its source must not be judged by that type.

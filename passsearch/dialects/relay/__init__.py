@@ -19,8 +19,8 @@ DIALECT = Dialect(
     baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),
     default_baseline="O3",
     builds=(
-        # TVM runs SimplifyExpr at every opt level, which takes more than half of BERT's shortest build (docs/paper.md).
-        # A pipeline can contain both passes, so lowering alone leaves them out.
+        # TVM runs SimplifyExpr at every opt level, which takes more than half of BERT's shortest build
+        # (docs/evidence/paper.md). A pipeline can contain both passes, so lowering alone leaves them out.
         BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
         BuildOptions(opt_level=3),
     ),

@@ -133,8 +133,8 @@ class VectorTile(Tile):
     A vector holds neighbouring rows or columns, or the next steps of the sum where these are neighbours in the left
     operand's memory, of which few rows are read at once. Steps of the right operand are stored apart, so that
     threads read neighbouring vectors of columns. So 4 by 4 results take 32 reads of shared memory for 256 products, and
-    4 by 2 results of a ``Tile`` 64 (docs/gpu.md). TVM reads value by value where an address may not be a multiple of
-    a vector.
+    4 by 2 results of a ``Tile`` 64 (docs/evidence/gpu.md). TVM reads value by value where an address may not be a
+    multiple of a vector.
     """
 
     least_padding: ClassVar[int] = WIDTH
@@ -189,7 +189,7 @@ def usual_tile(sizes: list[Any]) -> Tile:
     """Return the tile that suits most products of these sizes: batch, rows, columns and terms of the sum.
 
     On an H100, at batch size 1, all products of ResNet-50, of MobileNetV2 or of BERT-base together take 2 to 4 %
-    longer by these tiles than by the best of fifteen settings for each (docs/gpu.md).
+    longer by these tiles than by the best of fifteen settings for each (docs/evidence/gpu.md).
     """
     usual = Tile(8, 16, 2, 2, 32, 1)
     if not all(isinstance(size, tirx.IntImm) for size in sizes):
