@@ -89,7 +89,7 @@ def cancel(jobs: Sequence[BatchJob], *, runs: Path, queues: OpenQueue = open_que
         for _ in range(MOST_SIGNALS - 1):
             if not _await_end(told, queues):
                 break
-            told += [job for job in _tell(told, queues) if job not in told]
+            _tell(told, queues)
         return told
 
 
