@@ -184,7 +184,7 @@ class AblationRows:
 
     def _kernels(self, built: Built | None, before: Step | None) -> Document:
         """Return how many kernels differ from those of the step before, or of the winner, and their names."""
-        hashes = self.evaluator.builder.kernel_hashes
+        hashes = self.evaluator.builder.files.kernel_hashes
         if built and built.digest == self._artifact(before).digest:
             return {"kernels_changed": 0, "changed_kernels": []}
         new, old = hashes(built) if built else None, hashes(self._artifact(before))

@@ -13,9 +13,9 @@ from zlib import crc32
 from passsearch.catalog import require_searchable
 from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import OVERTIME, Built, Session, WorkerEvaluator
+from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
-from passsearch.search.bisection import find_faulty_passes, is_deviation, write_reproducer
+from passsearch.search.bisection import is_deviation, write_reproducers
 from passsearch.search.confirm import (
     LEAST_REPETITIONS,
     MORE_TIME,
@@ -180,7 +180,14 @@ class _Execution:
         if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):
             self._report("looking for the passes that made outputs wrong", self._options.trials)
         kept = [self._evaluation.scoring.baseline.built, best.built]
-        document["reproducers"] = self._reproducers(document, kept)
+        document["reproducers"] = write_reproducers(
+            self._evaluator,
+            self._evaluation.tally.failures,
+            folder=self._folder.path,
+            kept=kept,
+            left_s=self._left_s,
+            context={key: document[key] for key in ("toolchain", "target", "model")},
+        )
         self._folder.write_result(document)
         # A continued run makes the others again where it needs them.
         self._evaluator.keep_only(kept)
@@ -207,8 +214,8 @@ class _Execution:
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
             measured_at=self._folder.measured_at,
+            recalled_times=self._evaluator.recalled_times,
         )
-        (document["composition"] or {})["recalled"] = self._evaluator.recalled_times
         limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
         return {**document, "reference": source.to_json(), "limits": limits, "reproducers": [], "deployment": None}
 
@@ -387,20 +394,3 @@ class _Execution:
         self._evaluator.make_room([baseline.built, best.built, *([beside] if beside else [])])
         candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if slow else baseline
         return Pairing(baseline.candidate, candidate, twin.built, objective, slow, beside)
-
-    def _reproducers(self, document: Document, kept: Sequence[Built]) -> list[Document]:
-        """Write reproducers of passes that made outputs deviate; all artifacts but ``kept`` make room for others."""
-        context = {key: document[key] for key in ("toolchain", "target", "model")}
-        return [
-            {
-                "passes": [str(step) for step in faulty.steps],
-                "folder": faulty.reproducer_folder,
-                "reason": faulty.failure.reason,
-            }
-            for faulty in find_faulty_passes(
-                self._evaluator, self._evaluation.tally.failures, kept=kept, left_s=self._left_s
-            )
-            if write_reproducer(
-                self._evaluator, faulty, folder=self._folder.path / faulty.reproducer_folder, context=context
-            )
-        ]

@@ -135,7 +135,7 @@ class IdleEvaluator(SimulatedEvaluator):
     """An evaluator whose artifacts cannot run, so that only compile times are measured."""
 
     session = SimpleNamespace(cannot_run_reason="no GPU here", sensors=None)
-    builder = SimpleNamespace(kernel_hashes=lambda _: None)
+    builder = SimpleNamespace(files=SimpleNamespace(kernel_hashes=lambda _: None))
 
 
 @pytest.mark.parametrize(
