@@ -1,7 +1,6 @@
 """``compile``: the recommended pipeline of a network, built, checked against its source and exported."""
 
 import logging
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from passsearch.api.rivals import Rivals
 from passsearch.core import DEADLINE_S, Candidate, Failure, InputTypes, check_arguments, expand_home, timestamp
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
-from passsearch.export import SCRIPT, Deployment, write_deployment
+from passsearch.export import SCRIPT, Deployment, check_replaceable, write_deployment
 from passsearch.measure import Ratio, one_process_ratio
 from passsearch.search import NetworkAnalysis, analyze_network, recommended_sequences, with_prerequisites
 from passsearch.store import NETWORK
@@ -96,6 +95,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         EnvironmentFault: There is no toolchain, or the machine fails.
     """
     folder = expand_home(to)
+    check_replaceable(folder)
     network: dict[str, Any] = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     network |= {"keep_symbolic": keep_symbolic, "samples": samples, "target": target, "toolchain": toolchain}
     options: dict[str, Any] = {"tolerance": tolerance, "reference": reference, "deadline": deadline, "memory": memory}
@@ -104,6 +104,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     with progress_callback(progress) as report:
         report("importing the network", 0, 0)
         with session(model, example_inputs, **network, **options) as evaluator:
+            beside = Rivals.find(evaluator.session, rivals)
             analysis = analyze_network(evaluator.session, evaluator.network.summary)
             candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
             imported_s = monotonic() - start
@@ -113,7 +114,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             deployed = _export(evaluator, best, folder)
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
-            beside = Rivals(evaluator, best.candidate, best.built, names=rivals).measure()
+            rows = beside.measure(evaluator, best.candidate, best.built)
         return CompiledNetwork(
             schema=SCHEMA,
             compiled_at=timestamp(),
@@ -126,7 +127,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             tried=[_row(each) for each in tried],
             reference=evaluator.builder.source.to_json(),
             seconds={"import": imported_s, "build": built_s},
-            **beside,
+            **rows,
         )
 
 
@@ -190,17 +191,20 @@ class _Chosen:
 
 def _export(evaluator: WorkerEvaluator, best: _Chosen, folder: Path) -> Path:
     """Write the deployment folder and build it there by its own script, all checks included."""
-    opened = evaluator.session
     record = evaluator.deployment(best.candidate, evaluator.folder)
-    if record is None:
-        raise UserError("The pipeline cannot be exported: on its inputs the outputs are not those of the source.")
-    written = write_deployment(folder, _deployment(record, evaluator, best.candidate))
-    log = evaluator.folder / "build.log"
-    if not opened.cannot_run_reason and run_script(opened.toolchain.python, written / SCRIPT, log=log):
+    if isinstance(record, Failure):
+        raise record.as_error(f"The pipeline cannot be exported: {record.kind} in {record.stage}: {record.reason}.")
+    return write_deployment(
+        folder, _deployment(record, evaluator, best.candidate), complete=lambda new: _build(evaluator, new)
+    )
+
+
+def _build(evaluator: WorkerEvaluator, folder: Path) -> None:
+    """Build a deployment folder by its own script."""
+    opened, log = evaluator.session, evaluator.folder / "build.log"
+    if not opened.cannot_run_reason and run_script(opened.toolchain.python, folder / SCRIPT, log=log):
         last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        shutil.rmtree(written)
         raise UserError(f"The export does not build again as it was built: {' '.join(last)}")
-    return written
 
 
 def _deployment(record: Mapping[str, Any], evaluator: WorkerEvaluator, candidate: Candidate) -> Deployment:

@@ -19,7 +19,7 @@ from filelock import FileLock
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import EXECUTORS, Device
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.toolchain import cache_folder
+from passsearch.toolchain import lock_file
 
 MOST_REQUEUES = 100
 """Number of times that a job which reached the scheduler's time limit is queued again."""
@@ -202,9 +202,7 @@ class _LocalWork:
             os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus
         # A GPU has a turn of its own. All else shares one, as compilers and kernels of two searches share processors.
         # Several machines may share the folder.
-        lock = cache_folder() / "locks" / f"batch-{self.job.device.gpu or socket.gethostname()}.lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
-        self.job(_turn(lock))
+        self.job(_turn(lock_file(f"batch-{self.job.device.gpu or socket.gethostname()}.lock")))
 
 
 @contextmanager

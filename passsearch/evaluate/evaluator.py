@@ -15,15 +15,16 @@ from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import REFERENCE, Builder
 from passsearch.evaluate.compiler import Compiler
+from passsearch.evaluate.deployment import deployment_record
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.gain_memory import GainMemory
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
-from passsearch.evaluate.model_import import import_network, loadable_model, saved_network
+from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import OVERTIME, WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
-from passsearch.evaluate.seal import origin_of, seal
-from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.seal import origin_of
+from passsearch.evaluate.session import Session
 from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timed_records import (
@@ -36,7 +37,7 @@ from passsearch.evaluate.timed_records import (
 )
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
-from passsearch.store import EXPECTED, NETWORK, SAMPLES_FILE, STATES, Fact, Log, in_use
+from passsearch.store import STATES, Fact, Log, in_use
 from passsearch.toolchain import cache_folder, run_limit_bytes
 
 LEAST_RACE_S, RACE_SHARE = 1.0, 0.05
@@ -378,34 +379,10 @@ class WorkerEvaluator:
             self.session, network=self.network, pool=self._pool, verification=self.builder.verification
         )
 
-    def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
-        """Return what a deployment of a candidate needs, and write the imported network to ``folder``.
-
-        The record names the compiler's hash after every pass and the digest of the outputs on the inputs of
-        ``DEPLOYMENT_SEED``. It is ``None`` where the candidate does not build, computes other outputs on these inputs
-        than the network's own framework, or a hash could not be had.
-        """
-        built, hashes = self._build_files(candidate), self.applier.hashes(candidate.pipeline)
-        if isinstance(built, Failure) or len(hashes) <= len(candidate.pipeline.passes):
-            return None
-        expected = self.builder.verification.expected_outputs(built.folder, candidate)
-        if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
-            return None
-        seal(folder / NETWORK, saved_network(self.session.model.sha256))
-        if self.builder.source.runtime:
-            shutil.copyfile(self.builder.reference, folder / EXPECTED)
-        if samples := self.network.samples:
-            shutil.copyfile(samples, folder / SAMPLES_FILE)
-        return {
-            "states": hashes,
-            "expected": expected,
-            "seed": DEPLOYMENT_SEED,
-            **self.network.request(),
-            "inputs": self.network.inputs_to_json(),
-            "ranges": self.network.check.ranges_to_json(),
-            **({"samples": SAMPLES_FILE} if self.network.samples else {}),
-            "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
-            "tolerance": self.builder.verification.limit(candidate),
-            "reference": self.builder.source.to_json(),
-            "mean_tolerance": self.builder.verification.allowance(candidate).mean_limit,
-        }
+    def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | Failure:
+        """Return what a deployment of a candidate needs, and write the imported network to ``folder``."""
+        built = self._build_files(candidate)
+        if isinstance(built, Failure):
+            return built
+        parts: Any = {"network": self.network, "applier": self.applier, "builder": self.builder}
+        return deployment_record(built, candidate, session=self.session, folder=folder, **parts)

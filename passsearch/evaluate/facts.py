@@ -184,7 +184,7 @@ def _whole(kind: str, key: str, fact: Fact | None) -> Fact | None:
     """Return a fact, ``None`` if it has not the content of its kind."""
     if fact is None or is_fact(kind, fact):
         return fact
-    _log.warning("a recorded fact is none, so it is made again: %s %s", kind, key or "(network)")
+    _log.warning("a recorded fact lacks the content of its kind, so it is made again: %s %s", kind, key or "(network)")
     return None
 
 

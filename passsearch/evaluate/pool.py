@@ -102,15 +102,17 @@ class WorkerPool:
 
     def _started_timer(self) -> Worker | None:
         """Return the worker that ``start_timer`` started; ``None`` if it started none or it does not answer."""
-        worker, self._starting = self._starting, None
+        worker = self._starting
         if worker is None:
             return None
         try:
+            # `close` and `interrupt` know it until it is ready: Ctrl-C may end the wait.
             worker.wait_until_ready()
             self._require_recorded_version(worker)
         except EnvironmentFault:
             worker.close()
-            return None
+            worker = None
+        self._starting = None
         return worker
 
     def start(self, *, threads: int) -> Worker:

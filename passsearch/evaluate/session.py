@@ -14,13 +14,13 @@ from typing import Any
 from passsearch.catalog import Catalog, load
 from passsearch.core import DEADLINE_S, SOURCE, Candidate, PassSpec, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
-from passsearch.dialects.input_values import EDGES
 from passsearch.errors import UserError
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.devices import complete_target, device_lock, device_of, has_driver
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.frontends import ModelFile, simplifier_version
 from passsearch.measure import Sensors, probe
+from passsearch.standalone.deployment.input_values import EDGES
 from passsearch.toolchain import (
     Toolchain,
     cache_folder,

@@ -189,11 +189,11 @@ class Verification:
         """Judge what ``compare`` answered by a candidate's allowance."""
         return read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate)))
 
-    def expected_outputs(self, folder: Path, candidate: Candidate) -> list[Any] | None:
+    def expected_outputs(self, folder: Path, candidate: Candidate) -> list[Any] | Failure:
         """Return digests of an artifact's outputs on the inputs that a deployment is checked with.
 
         Returns:
-            The digests; empty where nothing runs, ``None`` if it fails or the source computes something else.
+            The digests; empty where nothing runs. A failure if it fails or the source computes something else.
         """
         if self._session.cannot_run_reason:
             return []
@@ -202,10 +202,10 @@ class Verification:
             agreement = self.judge(self.compare(folder, cases=[DEPLOYMENT_SEED], is_baseline=False), candidate)
             if isinstance(agreement, Failure):
                 _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
-                return None
+                return agreement
         request = {**self.device_request("expect", folder), "seed": DEPLOYMENT_SEED}
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
-        return None if "failure" in answer else answer["expected"]
+        return read_fact(answer, lambda fact: [*fact["expected"]])
 
     def timing_request(self) -> dict[str, Any]:
         """Return what a request to time artifacts says about the reference, with which they are compared afterwards."""

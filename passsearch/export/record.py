@@ -37,7 +37,7 @@ class Deployment:
         output_digests: Digest of every output (``passsearch.measure.outputs.digest``) for the inputs made from
             ``seed``.
         tolerance: Largest deviation of an output, as a share of the largest magnitude.
-        seed: Seed of the inputs (``passsearch.dialects.input_values``).
+        seed: Seed of the inputs (``passsearch.standalone.deployment.input_values``).
         tvm_commit: Commit of the TVM, empty if it does not report one.
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
         reference: What the network's outputs were compared with; see docs/reference/result.md. Empty in files from

@@ -248,7 +248,7 @@ class Ablation:
 
     def _minimal_document(self, candidate: Candidate, *, same_binary: bool, ratio: Ratio | None) -> Document | None:
         deployment = self.evaluator.deployment(candidate, self.evaluator.folder)
-        if deployment is None:
+        if isinstance(deployment, Failure):
             return None
         return {
             "pipeline": str(candidate.pipeline),

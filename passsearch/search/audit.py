@@ -142,19 +142,20 @@ def _check_rebuilt(
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
 
 
-def _check_recorded(expected: list[Any], rebuilt: Mapping[str, Any] | None, *, cannot_run_reason: str) -> Check:
+def _check_recorded(expected: list[Any], rebuilt: Mapping[str, Any] | Failure, *, cannot_run_reason: str) -> Check:
     """Compare the outputs that the run recorded with those of the rebuilt winner."""
     if not expected:
         return Check("recorded outputs", True, "none were recorded: nothing ran")
     if cannot_run_reason:
         return Check("recorded outputs", False, f"cannot be made again: {cannot_run_reason}")
+    if isinstance(rebuilt, Failure):
+        return Check("recorded outputs", False, f"could not be made again: {rebuilt.reason}")
     # A run of an earlier version recorded fewer properties of its outputs.
-    again = [] if rebuilt is None else [*map(dict, rebuilt["expected"])]
+    again = [*map(dict, rebuilt["expected"])]
     same = len(again) == len(expected) and all(
         {name: new.get(name) for name in old} == old for old, new in zip(expected, again, strict=True)
     )
-    differ = "could not be made again" if rebuilt is None else "differ from the recorded ones in some bit"
-    return Check("recorded outputs", same, "bit-identical" if same else differ)
+    return Check("recorded outputs", same, "bit-identical" if same else "differ from the recorded ones in some bit")
 
 
 def _check_hashes(pipeline: Pipeline, hashes: list[str], *, recorded: list[str]) -> Check:

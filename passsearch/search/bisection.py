@@ -145,7 +145,7 @@ def write_reproducer(
     _log.info("writing a reproducer of %s to %s", ", ".join(map(str, faulty.steps)), folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name, state in (("before.json", faulty.before), ("after.json", faulty.after)):
-        if not evaluator.applier.save(state, folder / name):
+        if evaluator.applier.save(state, folder / name) is not None:
             return False
     arrays = {
         f"{case}/{name}": array

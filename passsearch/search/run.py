@@ -173,7 +173,8 @@ class _Execution:
         # The outputs of a slow default take two inferences, and nobody deploys it by an export.
         is_slow = best is self._evaluation.scoring.baseline and self._left_s() < 2 * min(best.latency_s, default=0.0)
         deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
-        document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
+        if deployment is not None and not isinstance(deployment, Failure):
+            document["deployment"] = {**deployment, "paths": list(self._session.paths)}
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
         if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):
@@ -341,8 +342,10 @@ class _Execution:
 
     def _unsearched(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if there was time."""
+        levels = {candidate.name for candidate in self._session.dialect.baselines}
+        is_measured = any(scored.candidate.name not in levels for scored in self._evaluation.scored.values())
         kinds = {failure.kind for _, failure in self._evaluation.tally.failures}
-        if kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
+        if is_measured or kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
         reason = f"the time limit ended before a candidate was measured; {MORE_TIME}"
         return Failure("timeout", "measure", "", reason)

@@ -277,7 +277,7 @@ def test_convolutions_of_one_shape_are_alike(relax: Toolchain) -> None:
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
         state = evaluator.reach(Pipeline.parse(f'{BEFORE},FoldConstant{{evaluator="numpy"}}'))
         assert isinstance(state, str)
-        regions = evaluator.regions(state, "passsearch.dialects.relax.winograd:regions")
+        regions = evaluator.regions(state, "passsearch.standalone.relax.graph_rewrites.winograd:regions")
         assert not isinstance(regions, Failure)
         assert len({region.key for region in regions}) == len(regions) > len({region.like for region in regions}) > 1
 
