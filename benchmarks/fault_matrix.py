@@ -661,7 +661,10 @@ def table(document: Mapping[str, Any]) -> str:
     groups: dict[str, list[str]] = {}
     for row in ordered:
         count = ", ".join(f"{key.replace('_', ' ')} {row[key]}" for key in wrong if row[key])
-        groups.setdefault(f"{row['outcome']}{' -- ' if count else ''}{count}", []).append(row["injected"])
+        outcome = row["outcome"].removesuffix("; finished by 1 more start")
+        injected = re.sub(r" \(\d\)$", ", several times", row["injected"])
+        group = groups.setdefault(f"{outcome}{'; ' if count else ''}{count}", [])
+        group += [injected] if injected not in group else []
     lines = [f"{len(ordered)} cases. {'; '.join(sums)}.", "", "| outcome | injected |", "|---|---|"]
     return "\n".join([*lines, *(f"| {outcome} | {'; '.join(injected)} |" for outcome, injected in groups.items())])
 
