@@ -32,6 +32,7 @@ Check: TypeAlias = Callable[[Path], Iterator[str]]
 
 _DANGER = "could run code, read other files or fill the memory"
 _MOST_SHOWN = 5
+_LONGEST_PART = 200
 
 _FAULTS = (
     *(ValueError, RecursionError, zipfile.BadZipFile, SyntaxError, NotImplementedError, OSError, KeyError, TypeError),
@@ -101,7 +102,7 @@ def _run(check: Check, path: Path, code: dict[str, None]) -> str:
     """Add what a check finds; return why it could not look, or nothing."""
     try:
         for part in check(path):
-            code[part] = None
+            code[part if len(part) <= _LONGEST_PART else f"{part[:_LONGEST_PART]}…"] = None
     except _FAULTS as error:
         return " ".join(str(error).split())[:80] or type(error).__name__
     return ""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import check_archive
+from passsearch.frontends.foreign.torch_pickle import SAVED_ENTRIES
 
 CONFIGURATION = "config.json"
 """Name of the configuration in the folder."""
@@ -21,8 +22,6 @@ weights from elsewhere."""
 _OTHER_FILES = ("adapter_config.json",)
 """Files that make transformers load another folder."""
 
-_ENTRIES = r"[^/]+/(data\.pkl|version|byteorder|data/\d+|\.data/\w+|\.format_version|\.storage_alignment)"
-
 
 def in_folder(folder: Path) -> Iterator[str]:
     """Yield what a folder with ``config.json`` would load from elsewhere or run."""
@@ -35,7 +34,7 @@ def in_folder(folder: Path) -> Iterator[str]:
             if shard != Path(str(shard)).name:
                 yield f"weights in `{shard}`, which is not in the folder"
     for weights in sorted(folder.glob("*.bin")):
-        yield from check_archive(weights, _ENTRIES)
+        yield from check_archive(weights, SAVED_ENTRIES)
 
 
 def _in_configuration(root: Any) -> Iterator[str]:
