@@ -94,13 +94,11 @@ def _saving(folder: Path) -> Iterator[Path]:
     # A field of another type than the schema's is none for TensorFlow.
     yield saved(folder / "sm-no-objects", saving + saver("r", "r") + field(7, 1))
     yield saved(folder / "sm-fixed-objects", saving + saver("r", "r") + number(7 << 3 | 5) + bytes(4))
-    called, other = (
-        node("StatefulPartitionedCall", "c", function="g"),
-        node("StatefulPartitionedCall", "s", function="f"),
-    )
-    implementations = b"".join(_implementation(name, inner) for name, inner in (("f", save), ("g", node("NoOp"))))
-    exchanged = field(2, graph(called, other) + field(2, implementations))
-    yield saved(folder / "sm-exchanged", exchanged + saver("s", "s") + SIGNATURE + objects)
+    functions = {"writing": save, "reading": node("NoOp")}
+    calls = [node("StatefulPartitionedCall", f"{name}-call", function=name) for name in functions]
+    implementations = b"".join(_implementation(name, inner) for name, inner in functions.items())
+    exchanged = field(2, graph(*calls) + field(2, implementations))
+    yield saved(folder / "sm-exchanged", exchanged + saver("writing-call", "writing-call") + SIGNATURE + objects)
     two = saved(folder / "sm-two-graphs", saving + saver("s", "r") + objects)
     with (two / "saved_model.pb").open("ab") as file:
         file.write(field(2, field(2, graph(node("Relu"))) + objects))
