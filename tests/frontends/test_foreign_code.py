@@ -1,6 +1,8 @@
 """What files of networks would run is found without their frameworks."""
 
 import json
+import struct
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -227,3 +229,16 @@ def test_such_a_file_is_refused_in_one_line_and_read_with_trust(tmp_path: Path) 
 def test_a_long_name_does_not_make_a_long_message(tmp_path: Path) -> None:
     (code,) = find_code(program(tmp_path / "m.pt2", target="x" * 10_000))
     assert len(code) < 300
+
+
+def test_one_text_of_many_operators_is_not_read_again_and_again(tmp_path: Path) -> None:
+    text, count = b"x" * (4 << 20), 20_000
+    model = struct.pack("<4H", 8, 12, 4, 8) + struct.pack("<iII", 8, 0, 4)
+    table = 32 + 4 * count  # fields of the code at this place, the code after them, its name at the end
+    codes = struct.pack("<I", count) + b"".join(struct.pack("<I", table + 12 - (32 + 4 * n)) for n in range(count))
+    entry = struct.pack("<6H", 12, 16, 12, 4, 0, 8) + struct.pack("<iIib3x", 12, 12, 32, 32)
+    content = struct.pack("<I4s", 16, b"TFL3") + model + codes + entry + struct.pack("<I", len(text)) + text + b"\0"
+    (tmp_path / "m.tflite").write_bytes(content)
+    started = time.monotonic()
+    assert find_code(tmp_path / "m.tflite")
+    assert time.monotonic() - started < 5

@@ -93,6 +93,8 @@ def _shown(code: list[str], faults: list[str]) -> list[str]:
 
 def _look(form: _Format, path: Path) -> tuple[list[str], list[str]]:
     """Return what the checks of a format find, and why they could not look."""
+    if not path.is_file() and not path.is_dir():
+        return [], ["no file"]
     code: dict[str, None] = {}
     faults = [fault for check in form.checks if (fault := _run(check, path, code))]
     return list(code), faults

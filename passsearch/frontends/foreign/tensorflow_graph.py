@@ -76,6 +76,8 @@ def _other_files(folder: Path) -> Iterator[str]:
         for inner in sorted(entry.rglob("*")) if entry.name in _FOLDERS else ():
             if _leaves(inner, folder):
                 yield f"`{inner.relative_to(folder)}`, which is a link out of the folder"
+            elif not inner.is_file() and not inner.is_dir():
+                yield f"`{inner.relative_to(folder)}`, which is no file"
 
 
 def _leaves(path: Path, folder: Path) -> bool:
@@ -126,9 +128,9 @@ def _exchanged(meta: Bytes) -> set[str]:
 
 def _reached(starts: set[str], nodes: Iterable[_Node]) -> set[str]:
     """Return the names of nodes that others need, with their own."""
-    inputs: dict[str, tuple[str, ...]] = {}
+    inputs: dict[str, list[str]] = {}
     for node in nodes:
-        inputs[node.name] = inputs.get(node.name, ()) + node.inputs
+        inputs.setdefault(node.name, []).extend(node.inputs)
     found: set[str] = set()
     left = list(starts)
     while left:
@@ -172,12 +174,12 @@ def _all_nodes(functions: Mapping[str, tuple[_Node, ...]]) -> Iterator[_Node]:
 
 def _functions(graph: Bytes) -> dict[str, tuple[_Node, ...]]:
     """Return the operators of a graph's functions, by name; two of one name count as one with the operators of both."""
-    found: dict[str, tuple[_Node, ...]] = {}
+    found: dict[str, list[_Node]] = {}
     for function in parts(graph, 2, 1):
-        nodes = tuple(_nodes(function, 3))
+        nodes = list(_nodes(function, 3))
         for name in texts(function, 1, 1):
-            found[name] = found.get(name, ()) + nodes
-    return found
+            found.setdefault(name, []).extend(nodes)
+    return {name: tuple(nodes) for name, nodes in found.items()}
 
 
 def _nodes(message: Bytes, field: int) -> Iterator[_Node]:

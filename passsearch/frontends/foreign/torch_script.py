@@ -6,6 +6,7 @@ PyTorch's ``source_importer.cpp``: ``torch.x`` and ``ops.namespace.x`` are opera
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -80,7 +81,8 @@ def _in_tree(tree: ast.AST, methods: Collection[str]) -> Iterator[str]:
 
 def _callable(function: ast.FunctionDef) -> frozenset[str]:
     """Return the names that a function may call: TorchScript's, and its own for operators or code of the file."""
-    stored = [node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names = (node for node in ast.walk(function) if isinstance(node, ast.Name))
+    stored = Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
     named = [
         node.targets[0].id
         for node in ast.walk(function)
@@ -89,7 +91,7 @@ def _callable(function: ast.FunctionDef) -> frozenset[str]:
     ]
     own = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
     # A name with two values may be another one where it is called.
-    return frozenset(name for name in named if stored.count(name) == 1) | (_FUNCTIONS - own - set(stored))
+    return frozenset(name for name in named if stored[name] == 1) | (_FUNCTIONS - own - set(stored))
 
 
 def _names(node: ast.expr) -> list[str]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pickle
 import zipfile
 from collections.abc import Iterator
@@ -175,6 +176,7 @@ def _folders(folder: Path) -> Iterator[Path]:
     configurations = {
         "code": {"auto_map": {"AutoModel": "evil.Model"}},
         "kernel": {"attn_implementation": "someone/kernel"},
+        "kernel-part": {"attn_implementation": {"text_config": "someone/kernel"}},
         "quantized": {"quantization_config": {"quant_method": "someone"}},
         "backbone": {"backbone": "local-dir:/tmp/x", "use_timm_backbone": True},
         "architecture": {"model_type": "timm_wrapper", "architecture": "local-dir:/tmp/x"},
@@ -185,6 +187,13 @@ def _folders(folder: Path) -> Iterator[Path]:
         (folder / f"t-{name}").mkdir()
         (folder / f"t-{name}" / "config.json").write_text(json.dumps({"model_type": "bert", **configuration}))
         yield folder / f"t-{name}"
+    (folder / "t-pipe").mkdir()
+    (folder / "t-pipe" / "config.json").write_text('{"model_type": "bert"}')
+    os.mkfifo(folder / "t-pipe" / "model.safetensors")
+    yield folder / "t-pipe"
+    for name in ("pipe.onnx", "pipe.pt"):
+        os.mkfifo(folder / name)
+        yield folder / name
     others = {
         "adapter": ("adapter_config.json", '{"base_model_name_or_path": "/tmp/x"}'),
         "shard": ("model.safetensors.index.json", '{"weight_map": {"w": "../../x.safetensors"}}'),
