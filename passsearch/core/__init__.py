@@ -5,6 +5,7 @@ from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Featu
 from passsearch.core.archive import (
     archive_documents,
     archive_names,
+    archive_sizes,
     archive_texts,
     check_archive,
     check_one_root,
@@ -145,6 +146,7 @@ __all__ = [
     "allowed_deviation",
     "archive_documents",
     "archive_names",
+    "archive_sizes",
     "archive_texts",
     "bind_inputs",
     "check_archive",
