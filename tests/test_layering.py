@@ -21,6 +21,7 @@ STEPS = (
     {"worker"},
     {"evaluate", "engines"},
     {"search", "report", "export"},
+    {"studies"},
     {"api"},
     {ROOT_NAME},
     {"batch"},

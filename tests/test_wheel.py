@@ -1,6 +1,7 @@
 """The wheel works in an environment without the checkout."""
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -16,7 +17,12 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.slow
 def test_a_network_is_compiled_by_the_wheel_alone(relax: Toolchain, tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(ROOT)]
+    source = tmp_path / "source"
+    for name in ("passsearch", "pass_catalog"):
+        shutil.copytree(ROOT / name, source / name)
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
     subprocess.run([*pip, *build], check=True)
     [wheel] = tmp_path.glob("passsearch-*.whl")
     venv.create(tmp_path / "env", with_pip=True)

@@ -22,13 +22,15 @@ from passsearch.core import DEADLINE_S, InputTypes, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, keep_summary, open_session, recall_summary
 from passsearch.search import (
+    analyze_network,
+)
+from passsearch.studies import (
     CACHES,
     CF22,
     PAIRED,
     PROTOCOLS,
     ComparisonOptions,
     Side,
-    analyze_network,
     compare_candidates,
 )
 from passsearch.toolchain import get_toolchain

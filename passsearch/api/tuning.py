@@ -41,8 +41,9 @@ from passsearch.errors import UserError
 from passsearch.evaluate import AUDIT_CASES, MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
-from passsearch.search import Run, RunOptions, audit_run, recorded_sequence, require_repetitions
+from passsearch.search import Run, RunOptions, require_repetitions
 from passsearch.store import RESULT, read_result
+from passsearch.studies import audit_run, recorded_sequence
 from passsearch.toolchain import cache_folder, user_cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]

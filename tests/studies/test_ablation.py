@@ -11,11 +11,11 @@ from passsearch.core import Candidate, Failure, FailureKind, Interval, Pipeline
 from passsearch.evaluate import Built
 from passsearch.evaluate.testing.simulated import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Ratio
-from passsearch.search.ablation import Ablation
-from passsearch.search.ablation_document import AblationRows, Gain
-from passsearch.search.ablation_records import CompileRounds, Readings
-from passsearch.search.ablation_steps import ablation_steps, changed_kernels, shortest_form
-from passsearch.search.comparison_records import Side
+from passsearch.studies.ablation import Ablation
+from passsearch.studies.ablation_document import AblationRows, Gain
+from passsearch.studies.ablation_records import CompileRounds, Readings
+from passsearch.studies.ablation_steps import ablation_steps, changed_kernels, shortest_form
+from passsearch.studies.comparison_records import Side
 
 
 def reach(pipeline: Pipeline) -> object:

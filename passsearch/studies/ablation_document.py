@@ -9,10 +9,10 @@ from typing import Any
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio, is_improvement, level_of_looks, mean_ratio
-from passsearch.search.ablation_records import Readings
-from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
-from passsearch.search.comparison_records import BASELINE
 from passsearch.search.document import Document, ratio_document
+from passsearch.studies.ablation_records import Readings
+from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
+from passsearch.studies.comparison_records import BASELINE
 
 LEAST_SHARE = 0.98
 """Share of the winner's throughput that a shorter form must certainly keep to be called as fast. It is the share of the

@@ -9,7 +9,8 @@ from typing import Any
 from passsearch.core import SPEED_OBJECTIVES, Candidate, Failure, Pipeline
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
-from passsearch.search.ablation_document import (
+from passsearch.search.document import Document, ratio_document
+from passsearch.studies.ablation_document import (
     LEAST_SHARE,
     NOTHING,
     UNDECIDED,
@@ -17,17 +18,16 @@ from passsearch.search.ablation_document import (
     AblationRows,
     ablation_document,
 )
-from passsearch.search.ablation_records import CompileRounds, Readings, compile_key
-from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
-from passsearch.search.comparison import built_baseline, time_contenders
-from passsearch.search.comparison_records import (
+from passsearch.studies.ablation_records import CompileRounds, Readings, compile_key
+from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
+from passsearch.studies.comparison import built_baseline, time_contenders
+from passsearch.studies.comparison_records import (
     BASELINE,
     ComparisonOptions,
     ComparisonSamples,
     Contender,
     Side,
 )
-from passsearch.search.document import Document, ratio_document
 
 FIRST_LOOK, LOOK_STEP = 5, 2
 """Number of timing processes after which an ablation may end once all is decided, and the number until the next look.
