@@ -20,6 +20,7 @@ from provenance import read_rows, write_row
 import passsearch
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.evaluate import Closure, WorkerEvaluator
+from passsearch.objectives import THROUGHPUT
 from passsearch.search import Pairing, confirm, explored_passes
 from passsearch.search.document import ratio_document
 
@@ -86,7 +87,7 @@ def confirm_build(closure: Closure, row: Row, *, evaluator: WorkerEvaluator) -> 
         raise SystemExit(twin.reason)
     confirmation = confirm(
         evaluator,
-        Pairing(baseline, best, twin, "throughput"),
+        Pairing(baseline, best, twin, THROUGHPUT),
         repetitions=REPETITIONS,
         progress=lambda text: print(text, file=sys.stderr, flush=True),
     )
@@ -98,7 +99,7 @@ def confirm_build(closure: Closure, row: Row, *, evaluator: WorkerEvaluator) -> 
         "measured": {key: row[key] for key in ("ratio", "interval", "apply_s", "build_s", "compile_s") if key in row},
         "throughput": ratio_document(confirmation.throughput),
         "compile_time": ratio_document(confirmation.compile_time),
-        "noise_floor": floor if math.isfinite(floor := confirmation.floor("throughput")) else None,
+        "noise_floor": floor if math.isfinite(floor := THROUGHPUT.floor(confirmation)) else None,
         "same_binary": confirmation.same_binary,
     }
 

@@ -15,9 +15,10 @@ import optuna
 import psutil
 
 from passsearch.catalog import load
-from passsearch.core import BuildOptions, Candidate, Objective, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import probe
+from passsearch.objectives import parse_objective
 from passsearch.search import RunOptions, Search, Space
 
 RESULTS = Path(__file__).parent / "results" / "coordinator_memory.json"
@@ -53,7 +54,7 @@ def memory(trials: int, marks: list[int]) -> dict[int, int]:
     search = Search(
         SimulatedEvaluator(Machine(Noise(), 0), {}),
         Space(load("relax"), (), frozenset()),  # all candidates are named ones: the sampler proposes none
-        options=RunOptions((Objective.parse("throughput"),), trials, seed=0, sampler="random"),
+        options=RunOptions((parse_objective("throughput"),), trials, seed=0, sampler="random"),
         baselines=[BASELINE],
         default_baseline=BASELINE.name,
         first=[Candidate(pipeline) for pipeline in pipelines],

@@ -22,6 +22,7 @@ from process_noise import twin_noise
 
 from passsearch.core import BuildOptions, Candidate, Failure
 from passsearch.evaluate import Built, FreshCompile, MeasurementPlans, ProcessSamples, TimedSamples, TimingRequest
+from passsearch.objectives import parse_objective
 from passsearch.search import Confirmation, Pairing, confirm
 
 ROOT = Path(__file__).parent / "results"
@@ -89,7 +90,7 @@ def confirm_once(evaluator: Any) -> Confirmation:
     """Return one confirmation."""
     confirmation = confirm(
         evaluator,
-        Pairing(BASELINE, Candidate(), TWIN, evaluator.objective),
+        Pairing(BASELINE, Candidate(), TWIN, parse_objective(evaluator.objective)),
         repetitions=COMPILES,
         progress=lambda _: None,
     )
@@ -101,15 +102,16 @@ def simulate(objective: str, *, gain: float, noise: float, shape: Sequence[float
     """Return counts over several confirmations of one gain at one level of noise."""
     rng = np.random.default_rng(SEED)
     found = [confirm_once(Drawn(rng, objective, gain, noise, shape)) for _ in range(repetitions)]
-    ratios = [confirmation.ratio(objective) for confirmation in found]
-    floors = [confirmation.floor(objective) for confirmation in found]
+    parsed = parse_objective(objective)
+    ratios = [parsed.ratio(confirmation) for confirmation in found]
+    floors = [parsed.floor(confirmation) for confirmation in found]
     return {
         "objective": objective,
         "noise": noise,
         "gain": gain,
         "confirmations": repetitions,
         "covered": sum(ratio is not None and ratio.interval.low <= 1 + gain <= ratio.interval.high for ratio in ratios),
-        "claimed": sum(each.improves(objective, keep_throughput=0.0) for each in found),
+        "claimed": sum(each.improves(parsed, keep_throughput=0.0) for each in found),
         "compiles_mean": round(fmean(each.repetitions for each in found), 2),
         "processes_mean": round(fmean(each.processes for each in found), 1),
         "floor_median": round(float(np.median(floors)), 5),

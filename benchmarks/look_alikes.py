@@ -22,6 +22,7 @@ from provenance import read_rows, write_row
 import passsearch
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Consumed, FreshCompile, TimedSamples, TimingRequest, WorkerEvaluator
+from passsearch.objectives import THROUGHPUT
 from passsearch.search import Confirmation, Pairing, confirm, named_candidate
 
 RESULTS = Path(__file__).parent / "results" / "look_alikes.json"
@@ -119,7 +120,7 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
             assert not isinstance(built, Failure), built
             confirmation = confirm(
                 LookAlike(evaluator, other, seed=seed),  # type: ignore[arg-type]
-                Pairing(baseline, baseline, built, "throughput"),
+                Pairing(baseline, baseline, built, THROUGHPUT),
                 repetitions=REPETITIONS,
                 progress=lambda text: print(text, flush=True),
             )
@@ -131,8 +132,8 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
                 "threads": evaluator.session.threads,
                 "ratio": round(ratio.value, 5),
                 "interval": [round(ratio.interval.low, 5), round(ratio.interval.high, 5)],
-                "noise_floor": round(confirmation.floor("throughput"), 5),
-                "improved": confirmation.improves("throughput", keep_throughput=0.0),
+                "noise_floor": round(THROUGHPUT.floor(confirmation), 5),
+                "improved": confirmation.improves(THROUGHPUT, keep_throughput=0.0),
                 "compiles": confirmation.repetitions,
                 "processes": confirmation.processes,
                 "seconds": round(confirmation.seconds, 1),

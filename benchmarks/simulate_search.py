@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.catalog import load
-from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
+from passsearch.objectives import parse_objective
 from passsearch.search import Pairing, RunOptions, Search, Space, confirm, shortlist
 
 ROOT = Path(__file__).parent
@@ -47,7 +48,7 @@ def search_once(seed: int, *, gain: float, noise: float, objective: str = SPEED)
     search = Search(
         evaluator,
         Space(load("relay"), (), frozenset()),  # all candidates are named ones: the sampler proposes none
-        options=RunOptions((Objective.parse(objective),), CANDIDATES, seed=seed),
+        options=RunOptions((parse_objective(objective),), CANDIDATES, seed=seed),
         baselines=[BASELINE],
         default_baseline=BASELINE.name,
         first=[Candidate(pipeline) for pipeline in pipelines],
@@ -63,13 +64,13 @@ def search_once(seed: int, *, gain: float, noise: float, objective: str = SPEED)
     best = finalists[0]
     confirmation = confirm(
         evaluator,
-        Pairing(BASELINE, best.candidate, evaluation.scoring.baseline.built, objective),
+        Pairing(BASELINE, best.candidate, evaluation.scoring.baseline.built, parse_objective(objective)),
         repetitions=REPETITIONS,
         progress=lambda _: None,
         keep_throughput=KEEP_THROUGHPUT,
     )
     assert not isinstance(confirmation, Failure)
-    won = confirmation.improves(objective, keep_throughput=KEEP_THROUGHPUT)
+    won = confirmation.improves(parse_objective(objective), keep_throughput=KEEP_THROUGHPUT)
     return won and (gain == 0.0 or str(best.candidate.pipeline) == fastest)
 
 

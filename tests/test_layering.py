@@ -20,6 +20,7 @@ STEPS = (
     {"measure", "store", "frontends", "toolchain"},
     {"worker"},
     {"evaluate", "engines"},
+    {"objectives"},
     {"search", "report", "export"},
     {"studies"},
     {"api"},

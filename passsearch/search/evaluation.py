@@ -160,7 +160,7 @@ class Evaluation:
         # A candidate that only has to keep the baseline's throughput may be slower than the fastest one.
         if scoring.is_constrained:
             return max(FAR_SLOWER * reference.gain * reference.latency_s, LEAST_LONG_S)
-        for_speed = [objective.name for objective in options.objectives] in (["throughput"], ["latency"])
+        for_speed = len(options.objectives) == 1 and options.objectives[0].is_speed
         return max(FAR_SLOWER * reference.latency_s, LEAST_LONG_S) if for_speed else math.inf
 
     def _make_room(self) -> None:

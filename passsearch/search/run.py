@@ -11,7 +11,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
@@ -222,7 +222,7 @@ class _Execution:
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
         only = None if options.passes is None else options.requested_passes
-        space, for_speed = analysis.space(session.catalog, only), options.objectives[0].name in SPEED_OBJECTIVES
+        space, for_speed = analysis.space(session.catalog, only), options.objectives[0].is_speed
         usual = first_trials(session, analysis, only=only, for_speed=for_speed)
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
@@ -285,7 +285,7 @@ class _Execution:
         if best is not None and self._evaluation.scoring is not None:
             objective = self._evaluation.scoring.objective
             gain = self._evaluation.scoring.gain(objective, best)
-            parts.insert(0, f"best {objective.name.replace('_', ' ')} {gain:.2f} times the baseline's, not confirmed")
+            parts.insert(0, f"best {objective.title} {gain:.2f} times the baseline's, not confirmed")
         kinds = Counter(failure.kind for _, failure in self._evaluation.tally.failures)
         parts += ["failed: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())] if kinds else []
         return "; ".join(parts)
@@ -385,7 +385,7 @@ class _Execution:
 
     def _pairing(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Pairing:
         """Return what is compared with the winner; the files of all others make room."""
-        baseline, objective = scoring.baseline, scoring.objective.name
+        baseline, objective = scoring.baseline, scoring.objective
         throughput = best.ratio.value if best.ratio else None
         latency_s = min(baseline.latency_s, default=0.0)
         plans = self._evaluator.plans

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import optuna
 
-from passsearch.core import SPEED_OBJECTIVES, Candidate, Failure, Pipeline
+from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate import Evaluator, Exploration, Explorer, KernelProfiler, Limits
 from passsearch.search.composition import COMPOSED, Composer, decides_kernels
 from passsearch.search.composition_records import Composition
@@ -202,8 +202,7 @@ class Search:
 
     def _best_with_kernels(self) -> Scored | None:
         """Return the best candidate whose kernels can be decided on, where that serves an objective."""
-        objectives = {objective.name for objective in self._options.objectives}
-        if self._profiler is None or not objectives & {*SPEED_OBJECTIVES}:
+        if self._profiler is None or not any(objective.is_speed for objective in self._options.objectives):
             return None
         # A sequence of other rules may be faster than the one whose kernels can be decided on.
         entries = self._space.entries

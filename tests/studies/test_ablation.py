@@ -11,6 +11,7 @@ from passsearch.core import Candidate, Failure, FailureKind, Interval, Pipeline
 from passsearch.evaluate import Built
 from passsearch.evaluate.testing.simulated import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Ratio
+from passsearch.objectives import THROUGHPUT
 from passsearch.studies.ablation import Ablation
 from passsearch.studies.ablation_document import AblationRows, Gain
 from passsearch.studies.ablation_records import CompileRounds, Readings
@@ -122,11 +123,11 @@ def test_a_round_that_the_time_cuts_off_does_not_count(tmp_path: Path, monkeypat
 def test_timing_ends_at_a_look_for_which_the_intervals_are_corrected(until_decided: bool, looks: tuple[int]) -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {})
     sides = Side(evaluator, ())  # type: ignore[arg-type]
-    ablation = Ablation(sides, Candidate(), Candidate(), "throughput", print, lambda: math.inf, until_decided)
+    ablation = Ablation(sides, Candidate(), Candidate(), THROUGHPUT, print, lambda: math.inf, until_decided)
     assert ablation.looks == looks
     readings = Readings(None, {}, CompileRounds(evaluator, [], 0, lambda: 1.0), False, len(ablation.looks))
     steps = ablation_steps(Candidate(Pipeline.parse("A,B")))
-    rows = AblationRows(steps, evaluator, readings, None, Candidate(), "throughput")  # type: ignore[arg-type]
+    rows = AblationRows(steps, evaluator, readings, None, Candidate(), THROUGHPUT)  # type: ignore[arg-type]
     # Of every step throughput and compile time, at every look; five steps.
     assert rows.level == pytest.approx(1 - 0.05 / (2 * 5 * len(looks)))
 
@@ -153,7 +154,7 @@ def test_a_pass_is_needed_only_if_the_network_fails_without_it_whatever_the_mach
         for step in ablation_steps(Candidate(Pipeline.parse("A,B")))
     ]
     side = Side(evaluator, ())  # type: ignore[arg-type]
-    ablation = Ablation(side, Candidate(), Candidate(), "throughput", lambda *_: None, lambda: math.inf)
+    ablation = Ablation(side, Candidate(), Candidate(), THROUGHPUT, lambda *_: None, lambda: math.inf)
     reference = evaluator.build("root", Candidate())
     assert isinstance(reference, Built)
     rows = ablation._measure(steps, reference)
