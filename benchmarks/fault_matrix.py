@@ -661,7 +661,8 @@ def table(document: Mapping[str, Any]) -> str:
     groups: dict[str, list[str]] = {}
     for row in ordered:
         count = ", ".join(f"{key.replace('_', ' ')} {row[key]}" for key in wrong if row[key])
-        groups.setdefault(f"{row['outcome']}{' -- ' if count else ''}{count}", []).append(row["injected"])
+        outcome = row["outcome"].removesuffix("; finished by 1 more start")
+        groups.setdefault(f"{outcome}{'; ' if count else ''}{count}", []).append(row["injected"])
     lines = [f"{len(ordered)} cases. {'; '.join(sums)}.", "", "| outcome | injected |", "|---|---|"]
     return "\n".join([*lines, *(f"| {outcome} | {'; '.join(injected)} |" for outcome, injected in groups.items())])
 
