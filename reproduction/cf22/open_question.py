@@ -26,7 +26,7 @@ from passsearch.evaluate import WorkerEvaluator
 
 sys.path.insert(0, str(RESULTS.parent))
 
-from provenance import read_rows, write_row
+from benchmarks.common import read_rows, write_row
 
 REGIONS, INFERENCE = "MergeCompilerRegions", "SimplifyInference"
 VARIANTS = {"neither": "", REGIONS: REGIONS, INFERENCE: INFERENCE, "both": f"{REGIONS},{INFERENCE}"}

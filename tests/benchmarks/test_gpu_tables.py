@@ -19,14 +19,14 @@ READ = {
 
 @pytest.fixture
 def steps(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/gpu_steps.py``."""
-    return load_benchmark("gpu_steps")
+    """The module ``benchmarks/gpu/steps.py``."""
+    return load_benchmark("gpu.steps")
 
 
 @pytest.fixture
 def tables(load_benchmark: Callable[[str], Any]) -> Any:
     """The function that makes the tables."""
-    return load_benchmark("gpu_tables").tables
+    return load_benchmark("gpu.tables").tables
 
 
 def timed(latency_s: float, ratio: float | None, **consumed: Any) -> dict[str, Any]:

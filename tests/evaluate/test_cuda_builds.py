@@ -14,8 +14,8 @@ from passsearch.toolchain import Toolchain
 
 @pytest.fixture
 def cubins(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/cubins.py``."""
-    return load_benchmark("cubins")
+    """The module ``benchmarks/gpu/cubins.py``."""
+    return load_benchmark("gpu.cubins")
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from passsearch.toolchain import Toolchain
 
 @pytest.fixture
 def matrix(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/fault_matrix.py``."""
-    return load_benchmark("fault_matrix")
+    """The module ``benchmarks/faults/fault_matrix.py``."""
+    return load_benchmark("faults.fault_matrix")
 
 
 def problems(document: dict[str, Any]) -> list[str]:
