@@ -1,12 +1,11 @@
 """Puts random pipelines through the real compiler, to see whether anything ends the coordinator.
 
-``python -m benchmarks.faults.soak relax 10000`` applies, builds and verifies random pipelines of all passes of the catalog,
-those included that no search uses, with random arguments, on tiny networks. The same command continues where it
-stopped. Every failure must be typed; every other exception is an internal error. ``benchmarks/results/soak-relax.json``
-gets the failures by kind, hours, memory and disk over time, and each way in which the compiler died, with the shortest
-pipeline that showed it. ``--reproduce`` runs these pipelines again; ``--table`` writes the Markdown of all compilers
-into ``docs/evidence/reliability.md``.
-"""
+``python -m benchmarks.faults.soak relax 10000`` applies, builds and verifies random pipelines of all passes of the
+catalog, those included that no search uses, with random arguments, on tiny networks. The same command continues where
+it stopped. Every failure must be typed; every other exception is an internal error.
+``benchmarks/results/soak-relax.json`` gets the failures by kind, hours, memory and disk over time, and each way in
+which the compiler died, with the shortest pipeline that showed it. ``--reproduce`` runs these pipelines again;
+``--table`` writes the Markdown of all compilers into ``docs/evidence/reliability.md``."""
 
 import argparse
 import json

@@ -6,9 +6,6 @@ build is launched once on each of several copies of its data, more than caches h
 caches either; the launches are recorded as a CUDA graph, and the fastest of its replays counts. The results of all
 builds of a product are compared with those of the first.
 
-``--reads TILE ...`` needs no GPU and times nothing: it prints how often a thread reads shared memory for 256 products,
-by the PTX that NVRTC makes for sm_90 of a product without further operators.
-
 Needs PyTorch for CUDA 13 beside what ``session.py`` needs. The JSON is written every few seconds; a run whose time
 is over says how many builds it has left out.
 """
@@ -31,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.pack import PACK, install_beside
-from benchmarks.gpu.tiles import list_products
 
 ROOT = Path(__file__).parents[2]
 NETWORKS = ("bert_base", "gpt2", "mobilenet_v2", "resnet50")
+NO_DEVICE = "cuda -arch=sm_90"
 TARGET = {"kind": "cuda", "thread_warp_size": 32, "max_num_threads": 1024, "max_threads_per_block": 1024}
 SHARED_BYTES = 49_152
 CACHES_BYTES = 120_000_000
@@ -64,15 +61,7 @@ def main() -> None:
     parser.add_argument("--toolchain", default="this", help="name of an installed toolchain (%(default)s interpreter)")
     parser.add_argument("--seconds", type=float, default=200.0, help="for all of it (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu" / "products.json")
-    parser.add_argument("--reads", nargs="+", metavar="TILE", help="print reads of shared memory, and time nothing")
     options = parser.parse_args()
-    if options.reads:
-        from passsearch.toolchain import get_toolchain
-
-        python = str(get_toolchain("relax").python)
-        code = f"from benchmarks.gpu.products import print_reads; print_reads({options.reads!r})"
-        folders = {"PYTHONPATH": str(ROOT)}
-        sys.exit(subprocess.run([python, "-c", code], env={**os.environ, **folders}).returncode)
     end_s = time.monotonic() + options.seconds
     if options.wheels:
         with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
@@ -91,6 +80,59 @@ def main() -> None:
     # Processes that still build when the time is over write into the folder.
     with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
         print_table(time_products(products, Path(folder), options.out, end_s=end_s))
+
+
+def list_products(network: str, toolchain: str = "relax") -> dict[str, dict[str, Any]]:
+    """Return name, calls, sizes, tile and function of every product of a network, by digest of its kernel."""
+    import passsearch
+    from passsearch.catalog import load
+    from passsearch.core import Pipeline
+
+    with passsearch.session(f"zoo:{network}", toolchain=toolchain, target=NO_DEVICE) as evaluator:
+        model, python = evaluator.session.model.path, evaluator.session.toolchain.python
+    catalog = load("relax")
+    passes = catalog.sequence("schedule-gpu").pipeline.passes
+    before = passes[: [step.name for step in passes].index("ScheduleGPU")]
+    factories = {step.name: catalog.entries[step.name].factory for step in before}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"model": str(model), "pipeline": str(Pipeline(before)), "factories": factories}, file)
+        file.flush()
+        command = [str(python), "-m", "benchmarks.gpu.products", "--in-toolchain", file.name]
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
+    products: dict[str, dict[str, Any]] = json.loads(done.stdout.decode().splitlines()[-1])
+    return products
+
+
+def list_in_toolchain(file: str) -> None:
+    """Print what ``list_products`` returns; runs in an interpreter with TVM."""
+    import tvm
+    from tvm import s_tir
+    from tvm.s_tir.dlight.analysis import get_root_block
+    from tvm.s_tir.dlight.gpu.matmul import get_index_map, get_reduction_blocks
+
+    from passsearch.core import Pipeline
+    from passsearch.dialects.contract import ModelSource
+    from passsearch.dialects.relax.bridge import RelaxBridge
+    from passsearch.standalone.relax.gpu_schedules.sums import multiplies_and_adds, normalise
+    from passsearch.standalone.relax.gpu_schedules.tiles import usual_tile
+
+    request = json.loads(Path(file).read_text())
+    bridge = RelaxBridge(NO_DEVICE)
+    module = bridge.load(ModelSource(Path(request["model"]), "onnx", {}))
+    for step in Pipeline.parse(request["pipeline"]).passes:
+        module = bridge.apply(module, step, factory=request["factories"][step.name])
+    products = {}
+    for kernel in bridge.kernels(module, {}):
+        schedule = s_tir.Schedule(module[kernel.name])
+        sums = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
+        if not sums or not multiplies_and_adds(schedule.get(sums[0])) or get_index_map(schedule.get(sums[0])) is None:
+            continue
+        normalise(schedule, sums[0])
+        sizes = [schedule.get(loop).extent for loop in schedule.get_loops(sums[0])]
+        about = {"name": kernel.name, "calls": kernel.calls, "sizes": list(map(int, sizes))}
+        own = {"by_sizes": str(usual_tile(sizes)), "function": tvm.ir.save_json(module[kernel.name])}
+        products[kernel.digest] = {**about, **own}
+    print(json.dumps(products))
 
 
 def tiles_for(sizes: Sequence[int]) -> Iterator[str]:
@@ -146,23 +188,6 @@ def build(function: str, rule: str, library: str, arch: str) -> str | None:
     except Exception as error:  # noqa: BLE001 -- whatever a tile does, the other tiles are timed
         return f"{type(error).__name__}: {error}"[:300]
     return None
-
-
-def print_reads(rules: Sequence[str]) -> None:
-    """Print how often tiles read shared memory for 256 products, by PTX; runs in an interpreter with TVM."""
-    from tvm import te
-    from tvm.support.nvcc import compile_cuda
-
-    prepare()
-    left, right = te.placeholder((128, 768), name="left"), te.placeholder((768, 768), name="right")
-    k = te.reduce_axis((0, 768), name="k")
-    product = te.compute((128, 768), lambda i, j: te.sum(left[i, k] * right[k, j], axis=k), name="product")
-    function = te.create_prim_func([left, right, product])
-    for rule in rules:
-        source = compiled(function, rule, "sm_90").mod.imports[0].inspect_source()
-        ptx = bytes(compile_cuda(source, target_format="ptx", arch="sm_90", compiler="nvrtc"))
-        reads, products = ptx.count(b"ld.shared."), ptx.count(b"fma.rn.f32")
-        print(f"{rule}: {256 * reads / products:.0f} reads for 256 products")
 
 
 def time_products(products: Mapping[str, Any], folder: Path, out: Path, *, end_s: float) -> dict[str, Any]:
@@ -321,4 +346,7 @@ def print_table(document: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--in-toolchain"]:
+        list_in_toolchain(sys.argv[2])
+    else:
+        main()

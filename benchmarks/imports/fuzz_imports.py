@@ -1,4 +1,6 @@
-"""Random ONNX networks against ONNX Runtime: ``python -m benchmarks.imports.fuzz_imports relax --count 500 --out FILE``.
+"""Random ONNX networks against ONNX Runtime.
+
+``python -m benchmarks.imports.fuzz_imports relax --count 500 --out FILE``.
 
 Each network is imported, built without passes and run on usual and nasty inputs: zeros, large and denormal numbers,
 infinities, and what is not a number. The JSON has counts, the seeds that are wrong, and for each kind of fault the

@@ -1,4 +1,6 @@
-"""ONNX's own backend tests on one dialect: ``python -m benchmarks.imports.onnx_backend_tests relax [WORD…] [--out FILE]``.
+"""ONNX's own backend tests on one dialect.
+
+``python -m benchmarks.imports.onnx_backend_tests relax [WORD…] [--out FILE]``.
 
 Each test of the onnx package is imported, built without passes and run, in a fork of one process of the toolchain, in
 two variants: ``given`` has all inputs at run time, ``frozen`` has all but the first as weights. The outputs are

@@ -1,4 +1,6 @@
-"""Searches with one cache on a machine that is busy and quiet in turns: ``python -m benchmarks.measurement.busy_and_quiet``.
+"""Searches with one cache on a machine that is busy and quiet in turns.
+
+``python -m benchmarks.measurement.busy_and_quiet``.
 
 Every search is a command of its own with a time limit, and all share one fact cache. The machine is left alone, kept
 busy by other processes, or kept busy for some seconds in turns. A search passes if no row of its table contradicts

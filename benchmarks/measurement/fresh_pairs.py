@@ -1,4 +1,6 @@
-"""Intervals of two fresh compiles against the truth: ``python -m benchmarks.measurement.fresh_pairs zoo:resnet_tiny --load``.
+"""Intervals of two fresh compiles against the truth.
+
+``python -m benchmarks.measurement.fresh_pairs zoo:resnet_tiny --load``.
 
 Compiles two pipelines afresh, again and again, and times each pair in new processes, as one repetition of a
 confirmation does; ``--load`` keeps all cores busy with as many other processes meanwhile. Two neighbouring repetitions

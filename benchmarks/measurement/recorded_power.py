@@ -1,4 +1,6 @@
-"""Compares the power that ``passsearch`` reads with a meter in the cables: ``python -m benchmarks.measurement.recorded_power``.
+"""Compares the power that ``passsearch`` reads with a meter in the cables.
+
+``python -m benchmarks.measurement.recorded_power``.
 
 Prints the table of ``docs/evidence/measurement.md``: the power of the cards in ``recordings/``, by a meter in their
 cables and by the driver, as medians over the windows that ``tune`` and ``compare`` use. The last column shows how the

@@ -102,7 +102,8 @@ def _summary(rows: Mapping[str, Any]) -> list[str]:
     return [
         f"The kernels of {len(explained)} of {len(rows)} winners sum to the end-to-end time within 10 %. "
         f"Measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))} on {'; '.join(devices)}, by "
-        "`python -m benchmarks.search.ablations`; intervals are in [ablations.json](../../benchmarks/results/ablations.json)."
+        "`python -m benchmarks.search.ablations`; intervals are in "
+        "[ablations.json](../../benchmarks/results/ablations.json)."
     ]
 
 

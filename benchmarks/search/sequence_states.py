@@ -1,9 +1,8 @@
 """The catalog's sequences on many networks, each reached through shared states and in a process of its own.
 
-``python -m benchmarks.search.sequence_states FILE.onnx … --out RESULT.json`` checks every sequence for the host on built-in
-networks and on the files, and writes what differs. A network that the result has already is not checked again. Half a
-minute to some minutes a network.
-"""
+``python -m benchmarks.search.sequence_states FILE.onnx … --out RESULT.json`` checks every sequence for the host on
+built-in networks and on the files, and writes what differs. A network that the result has already is not checked again.
+Half a minute to some minutes a network."""
 
 import argparse
 import json

@@ -1,8 +1,9 @@
 """Times TVM, with and without passsearch, beside other inference engines on the networks of the zoo.
 
-``python -m benchmarks.speed.against_engines --engines-python VENV/bin/python`` takes all networks; names choose some. VENV is
-an environment with ``onnx``, ``onnxruntime``, ``openvino`` and ``torch``; without it only TVM's own rows are measured.
-``--run 'runs/{network}'`` adds the winner of a run folder as ``tvm tuned``; ``--tune SECONDS`` makes that run first.
+``python -m benchmarks.speed.against_engines --engines-python VENV/bin/python`` takes all networks; names choose some.
+VENV is an environment with ``onnx``, ``onnxruntime``, ``openvino`` and ``torch``; without it only TVM's own rows are
+measured. ``--run 'runs/{network}'`` adds the winner of a run folder as ``tvm tuned``; ``--tune SECONDS`` makes that run
+first.
 
 * All engines read one ONNX file and have the same number of threads, on the same cores; TVM's are built from it.
 * Every engine runs in a process of its own. The processes take turns in rounds, so that a disturbance affects all. This

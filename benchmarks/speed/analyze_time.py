@@ -1,4 +1,6 @@
-"""Measures ``passsearch analyze``: ``python -m benchmarks.speed.analyze_time --out benchmarks/results/analyze_time.json``.
+"""Measures ``passsearch analyze``.
+
+``python -m benchmarks.speed.analyze_time --out benchmarks/results/analyze_time.json``.
 
 Each network is analyzed by new processes, first with an empty cache, then with the cache that this left. Processor time
 is that of the command and of its compiler, so a busy machine changes it less than wall time. A file of another version

@@ -1,9 +1,9 @@
 """Measures all engines of the CPU side by side on eight networks at two batch sizes.
 
-``python -m benchmarks.speed.bench_engines`` takes all networks; names choose some. Each network is one ``passsearch bench``
-with a file of its own in ``benchmarks/results/engines/bench``; its batch sizes are measured in turns. Files that are
-there are not measured again, so an interrupted run goes on. ``--tuned 'runs/engines/{network}'`` adds the winner of a
-run on the network with batch size 1 as ``relax:tuned``, at all batch sizes. ``--table``, ``--ratios`` and
+``python -m benchmarks.speed.bench_engines`` takes all networks; names choose some. Each network is one ``passsearch
+bench`` with a file of its own in ``benchmarks/results/engines/bench``; its batch sizes are measured in turns. Files
+that are there are not measured again, so an interrupted run goes on. ``--tuned 'runs/engines/{network}'`` adds the
+winner of a run on the network with batch size 1 as ``relax:tuned``, at all batch sizes. ``--table``, ``--ratios`` and
 ``--friction`` print Markdown from the files. ``--plan`` prints what would be measured.
 
 TVM's default pipeline of Relax has no schedules, and takes seconds to minutes an inference, so it is left out.

@@ -1,11 +1,10 @@
 """Times networks that no schedule was written for beside ONNX Runtime and OpenVINO.
 
-``python -m benchmarks.speed.other_networks FOLDER --engines-python VENV/bin/python`` writes the networks into a folder as
-ONNX, with random weights, and measures each by one sequence of the catalog; names after the folder choose some. VENV is
-an environment with ``torch``, ``timm``, ``transformers``, ``onnx``, ``onnxscript``, ``onnxruntime`` and ``openvino``.
-``benchmarks/results/engines/other_networks.json``, or the file that ``--out`` names, gets the ratios; networks that are
-in it are not measured again. ``--table`` prints Markdown from it.
-"""
+``python -m benchmarks.speed.other_networks FOLDER --engines-python VENV/bin/python`` writes the networks into a folder
+as ONNX, with random weights, and measures each by one sequence of the catalog; names after the folder choose some. VENV
+is an environment with ``torch``, ``timm``, ``transformers``, ``onnx``, ``onnxscript``, ``onnxruntime`` and
+``openvino``. ``benchmarks/results/engines/other_networks.json``, or the file that ``--out`` names, gets the ratios;
+networks that are in it are not measured again. ``--table`` prints Markdown from it."""
 
 import argparse
 import math

@@ -24,7 +24,7 @@ import passsearch
 from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.evaluate import WorkerEvaluator
 
-sys.path.insert(0, str(RESULTS.parent))
+sys.path.insert(0, str(RESULTS.parents[1]))
 
 from benchmarks.common import read_rows, write_row
 

@@ -1,12 +1,10 @@
 """The tables of a GPU session, from a session that was cut off and one whose sensors read little."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 UNREAD = {"power_w": None, "energy_j": None, "memory_bytes": {"device": None}, "temperature_c": None}
 READ = {
     "power_w": {"median": 301.4, "max": 350.0},
