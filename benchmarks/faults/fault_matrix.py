@@ -662,7 +662,9 @@ def table(document: Mapping[str, Any]) -> str:
     for row in ordered:
         count = ", ".join(f"{key.replace('_', ' ')} {row[key]}" for key in wrong if row[key])
         outcome = row["outcome"].removesuffix("; finished by 1 more start")
-        groups.setdefault(f"{outcome}{'; ' if count else ''}{count}", []).append(row["injected"])
+        injected = re.sub(r" \(\d\)$", ", several times", row["injected"])
+        group = groups.setdefault(f"{outcome}{'; ' if count else ''}{count}", [])
+        group += [injected] if injected not in group else []
     lines = [f"{len(ordered)} cases. {'; '.join(sums)}.", "", "| outcome | injected |", "|---|---|"]
     return "\n".join([*lines, *(f"| {outcome} | {'; '.join(injected)} |" for outcome, injected in groups.items())])
 

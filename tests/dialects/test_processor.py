@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.dialects import processor
+from passsearch.standalone.deployment import processor
 
 V4 = "ssse3 fma sse4_1 sse4_2 movbe popcnt avx f16c abm bmi1 avx2 bmi2 avx512f avx512dq avx512cd avx512bw avx512vl"
 ICE_LAKE = (
