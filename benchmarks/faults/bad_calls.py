@@ -5,10 +5,8 @@ of ``LONGEST`` characters at most, without a traceback, and the status of a user
 ``UserError`` that names no option of the command line. Needs the toolchains ``relay`` and ``relax``.
 """
 
-import argparse
 import contextlib
 import io
-import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import passsearch
+from benchmarks.common import RESULTS, options, write
 from passsearch import cli
 from passsearch.core import ON_COMMAND_LINE
 from passsearch.errors import PassSearchError
@@ -26,58 +25,58 @@ LONGEST = 700
 OPTION = "--"
 TINY = "zoo:resnet_tiny"
 
-COMMANDS = (
-    "tune",
-    "tune nothing.onnx",
-    "tune bert-base-uncased",
-    "tune google/vit-base-patch16-224",
-    "tune resnet18",
-    "tune zoo:resnet19",
-    "tune zoo:resnet18@big",
-    "tune pointer.onnx",
-    "tune page.onnx",
-    "tune pointer.pt",
-    "tune empty.onnx",
-    "tune weights.safetensors",
-    "tune notes.txt",
-    "tune folder",
-    f"tune {TINY} --toolchain rellax",
-    f"tune {TINY} --objective speed",
-    f"tune {TINY} --objective latency,memory,power",
-    f"tune {TINY} --trials -1",
-    f"tune {TINY} --trials many",
-    f"tune {TINY} --timeout -5",
-    f"tune {TINY} --timeout 1h",
-    f"tune {TINY} --memory 9999",
-    f"tune {TINY} --batch 0",
-    f"tune {TINY} --input data=float32",
-    f"tune {TINY} --input nothing:float32[1,3]",
-    f"tune {TINY} --samples nothing.npz",
-    f"tune {TINY} --samples wrong.npz --toolchain relax",
-    f"tune {TINY} --passes FastMath --toolchain relax",
-    f"tune {TINY} --passes FuzeOps --toolchain relax",
-    f"tune {TINY} --catalog tab.yaml --toolchain relax",
-    f"tune {TINY} --catalog nothing.yaml --toolchain relax",
-    f"tune {TINY} --sampler bayes --toolchain relax",
-    f"tune {TINY} --out notes.txt --toolchain relax",
-    f"tune {TINY} --target quantum --toolchain relax",
-    f"analyze {TINY} --nonsense",
-    f"compare {TINY}",
-    f"compare {TINY} --pipelines O7 --toolchain relax",
-    f"compare {TINY} --pipeline SimplifyInference,FuseOps --toolchain relax",
-    f"bench {TINY} --engines tensorflow2",
-    "audit nowhere",
-    "audit folder",
-    "export nowhere --to there",
-    "report nowhere",
-    "catalog show FoldConst",
-    "batch submit tab.yaml",
-    "batch submit nothing.yaml",
-    "batch submit jobs.yaml",
-    "toolchain install nonsense",
-    "toolchain remove nonsense",
-    "runs clean --older-than yesterday",
-)
+COMMANDS = f"""
+tune
+tune nothing.onnx
+tune bert-base-uncased
+tune google/vit-base-patch16-224
+tune resnet18
+tune zoo:resnet19
+tune zoo:resnet18@big
+tune pointer.onnx
+tune page.onnx
+tune pointer.pt
+tune empty.onnx
+tune weights.safetensors
+tune notes.txt
+tune folder
+tune {TINY} --toolchain rellax
+tune {TINY} --objective speed
+tune {TINY} --objective latency,memory,power
+tune {TINY} --trials -1
+tune {TINY} --trials many
+tune {TINY} --timeout -5
+tune {TINY} --timeout 1h
+tune {TINY} --memory 9999
+tune {TINY} --batch 0
+tune {TINY} --input data=float32
+tune {TINY} --input nothing:float32[1,3]
+tune {TINY} --samples nothing.npz
+tune {TINY} --samples wrong.npz --toolchain relax
+tune {TINY} --passes FastMath --toolchain relax
+tune {TINY} --passes FuzeOps --toolchain relax
+tune {TINY} --catalog tab.yaml --toolchain relax
+tune {TINY} --catalog nothing.yaml --toolchain relax
+tune {TINY} --sampler bayes --toolchain relax
+tune {TINY} --out notes.txt --toolchain relax
+tune {TINY} --target quantum --toolchain relax
+analyze {TINY} --nonsense
+compare {TINY}
+compare {TINY} --pipelines O7 --toolchain relax
+compare {TINY} --pipeline SimplifyInference,FuseOps --toolchain relax
+bench {TINY} --engines tensorflow2
+audit nowhere
+audit folder
+export nowhere --to there
+report nowhere
+catalog show FoldConst
+batch submit tab.yaml
+batch submit nothing.yaml
+batch submit jobs.yaml
+toolchain install nonsense
+toolchain remove nonsense
+runs clean --older-than yesterday
+""".strip().splitlines()
 
 CALLS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("tune('nothing.onnx')", lambda: passsearch.tune("nothing.onnx")),
@@ -143,27 +142,18 @@ def run_call(name: str, call: Callable[[], object]) -> dict[str, Any]:
     return {"call": f"passsearch.{name}", "status": "no error", "text": "", "good": False}
 
 
-def show(row: dict[str, Any]) -> dict[str, Any]:
-    """Print a row, and return it."""
-    print(f"{'ok ' if row['good'] else 'BAD'} {row['call']}\n    {row['text']}", flush=True)
-    return row
-
-
 def main() -> int:
     """Make all calls; the status is the number of answers that are not one clear line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path)
-    out = parser.parse_args().out
-    here = Path.cwd()
+    arguments = options(__doc__, out=RESULTS / "bad_calls.json")
+    here, rows = Path.cwd(), []
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_files()
-        rows = [show(run_command(command)) for command in COMMANDS]
-        rows += [show(run_call(name, call)) for name, call in CALLS]
+        for answer in [*map(run_command, COMMANDS), *(run_call(*each) for each in CALLS)]:
+            rows.append({**answer, "text": answer["text"].replace(folder, "/folder")})
+            print(f"{'ok ' if answer['good'] else 'BAD'} {answer['call']}\n    {answer['text']}", flush=True)
         os.chdir(here)
-    if out:
-        text = json.dumps(rows, indent=1).replace(folder, "/folder")
-        out.write_text(text + "\n")
+    write(arguments.out, rows)
     bad = sum(not row["good"] for row in rows)
     print(f"{len(rows)} calls, {bad} without one clear line")
     return bad

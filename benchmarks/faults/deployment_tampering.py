@@ -1,48 +1,36 @@
-"""Tamper with exported deployments in many ways, and record whether each is refused in one line.
+"""Tampers with exported deployments in many ways, and records whether each is refused in one line.
 
-    python -m benchmarks.faults.deployment_tampering relay=DEPLOY:PYTHON relax=DEPLOY:PYTHON > RESULTS.json
-
-Each DEPLOY is a folder of `passsearch export`, and PYTHON an interpreter with its TVM. Copies of the folders
-are built, tampered with, and used by `build_model.py`, `run_model.py` and the compiled `run_model.cc`.
+``python -m benchmarks.faults.deployment_tampering relay=DEPLOY:PYTHON relax=DEPLOY:PYTHON --out FILE``: each DEPLOY is
+a folder of `passsearch export`, and PYTHON an interpreter with its TVM. Copies of the folders are built, tampered with,
+and used by `build_model.py`, `run_model.py` and the compiled `run_model.cc`.
 """
 
-import argparse
-import datetime
 import json
 import platform
 import random
 import shutil
 import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from benchmarks.common import note, options, today, write
 from passsearch.standalone.deployment.checked_files import PIPELINE, own_digest, sha256, write_sums
 
 SCRIPT, LOADER, PROGRAM = "build_model.py", "run_model.py", "run_model"
 Change = Callable[[Path], object]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One kind of tampering.
-
-    Attributes:
-        name: What is done.
-        change: Function that does it to a deployment folder.
-        programs: What is then run; each must refuse it.
-        options: Options of the program.
-        foreign: True to run it by the other dialect's interpreter.
-    """
+class Kind(NamedTuple):
+    """One kind of tampering: a change of a deployment's folder, and the programs that must refuse it then."""
 
     name: str
     change: Change
     programs: tuple[str, ...]
     options: tuple[str, ...] = ()
     foreign: bool = False
+    """True to run it by the other dialect's interpreter."""
 
 
 def flip(name: str, seed: int, *, within: tuple[float, float] = (0, 1)) -> Change:
@@ -59,9 +47,12 @@ def flip(name: str, seed: int, *, within: tuple[float, float] = (0, 1)) -> Chang
 
 def cut(name: str, share: float) -> Change:
     """Return a change that keeps only the beginning of a file."""
-    return lambda folder: (folder / name).write_bytes(
-        (folder / name).read_bytes()[: int((folder / name).stat().st_size * share)]
-    )
+
+    def change(folder: Path) -> None:
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(len(content) * share)])
+
+    return change
 
 
 def remove(name: str) -> Change:
@@ -111,7 +102,7 @@ def copy_from(other: Path, name: str) -> Change:
 
 
 def nothing(folder: Path) -> None:
-    """Change nothing."""
+    pass
 
 
 def kinds(folder: Path, other: Path) -> Iterator[Kind]:
@@ -129,7 +120,7 @@ def kinds(folder: Path, other: Path) -> Iterator[Kind]:
     for name in (PIPELINE, "network.json", "checked_files.py", "rebuild_checks.py"):
         yield Kind(f"{name} is cut in half", cut(name, 0.5), build, check)
         yield Kind(f"{name} is empty", cut(name, 0), build, check)
-    yield from (replace(kind, programs=build, options=check) for kind in _edits())
+    yield from (Kind(name, change, build, check) for name, change in _edits())
     yield Kind("network.json is another network's", copy_from(other, "network.json"), build, check)
     yield Kind("pipeline.json is another network's", copy_from(other, PIPELINE), (SCRIPT, LOADER))
     yield Kind("another TVM", nothing, (SCRIPT, LOADER), foreign=True)
@@ -139,17 +130,17 @@ def kinds(folder: Path, other: Path) -> Iterator[Kind]:
     yield from _of_the_loaders(folder, other)
 
 
-def _edits() -> Iterator[Kind]:
+def _edits() -> Iterator[tuple[str, Change]]:
     def first_digit(states: list[str]) -> None:
         states[-1] = ("0" if states[-1][0] != "0" else "1") + states[-1][1:]
 
-    yield Kind("the opt level is another one", edit(lambda record: record["build"].update(opt_level=2)), ())
-    yield Kind("the tolerance is another one", edit(lambda record: record.update(tolerance=9.0)), ())
-    yield Kind("no outputs are expected", edit(lambda record: record.update(expected=[])), ())
-    yield Kind("a pass is left out", edit(lambda record: (record["passes"].pop(), record["states"].pop())), ())
-    yield Kind("no digests", edit(lambda record: record.pop("sha256")), ())
-    yield Kind("a file without digest", edit(lambda record: record["sha256"].pop("linker.py")), ())
-    yield Kind("another IR, forged digest", edit(lambda record: first_digit(record["states"]), forged=True), ())
+    yield "the opt level is another one", edit(lambda record: record["build"].update(opt_level=2))
+    yield "the tolerance is another one", edit(lambda record: record.update(tolerance=9.0))
+    yield "no outputs are expected", edit(lambda record: record.update(expected=[]))
+    yield "a pass is left out", edit(lambda record: (record["passes"].pop(), record["states"].pop()))
+    yield "no digests", edit(lambda record: record.pop("sha256"))
+    yield "a file without digest", edit(lambda record: record["sha256"].pop("linker.py"))
+    yield "another IR, forged digest", edit(lambda record: first_digit(record["states"]), forged=True)
 
 
 def _of_the_loaders(folder: Path, other: Path) -> Iterator[Kind]:
@@ -198,17 +189,13 @@ def run(folder: Path, program: str, options: tuple[str, ...], python: str) -> di
     }
 
 
-def tamper(
-    deploy: Path, python: str, foreign: str, only: Callable[[Kind], bool] = lambda kind: True
-) -> list[dict[str, Any]]:
-    """Return the results of the kinds of tampering that ``only`` is true for with one deployment."""
+def tamper(deploy: Path, python: str, foreign: str) -> list[dict[str, Any]]:
+    """Return the results of all kinds of tampering with one deployment."""
     with tempfile.TemporaryDirectory() as scratch:
         folder, other, copy = (Path(scratch) / name for name in ("folder", "other", "copy"))
         shutil.copytree(deploy, folder, ignore=shutil.ignore_patterns("built", "__pycache__"))
-        subprocess.run([python, str(folder / SCRIPT)], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(
-            [python, str(folder / LOADER), "--compile", str(folder / PROGRAM)], check=True, stdout=subprocess.DEVNULL
-        )
+        for command in ([SCRIPT], [LOADER, "--compile", str(folder / PROGRAM)]):
+            subprocess.run([python, str(folder / command[0]), *command[1:]], check=True, stdout=subprocess.DEVNULL)
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         shutil.copytree(folder, other)
         _make_another(other)
@@ -216,13 +203,13 @@ def tamper(
         for program in (LOADER, PROGRAM):
             accepted = run(folder, program, (), python)
             assert accepted["status"] == 0, accepted
-        for kind in filter(only, kinds(folder, other)):
+        for kind in kinds(folder, other):
             for program in kind.programs:
                 shutil.rmtree(copy, ignore_errors=True)
                 shutil.copytree(folder, copy)
                 kind.change(copy)
                 row = {"kind": kind.name, **run(copy, program, kind.options, foreign if kind.foreign else python)}
-                print(f"{kind.name}: {row['status']} {row['line']}", file=sys.stderr)
+                note(f"{kind.name}: {row['status']} {row['line']}")
                 rows.append(row)
         return rows
 
@@ -238,36 +225,27 @@ def _make_another(folder: Path) -> None:
 
 
 def main() -> None:
-    """Write the results of all dialects as JSON to standard output."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("deployments", nargs=2, metavar="DIALECT=DEPLOY:PYTHON")
-    places = {}
-    for text in parser.parse_args().deployments:
-        dialect, _, place = text.partition("=")
-        places[dialect] = place.split(":")
-    pythons = {dialect: python for dialect, (_, python) in places.items()}
+    arguments = options(__doc__, ("relay", str), ("relax", str), out=Path)
+    places = {text.partition("=")[0]: text.partition("=")[2].split(":") for text in (arguments.relay, arguments.relax)}
     rows = {}
     for dialect, (deploy, python) in places.items():
-        foreign = next(each for name, each in pythons.items() if name != dialect)
+        foreign = next(other for name, (_, other) in places.items() if name != dialect)
         rows[dialect] = tamper(Path(deploy), python, foreign)
-    print(json.dumps(report(rows), indent=1))
+    summary = {dialect: summarize(own) for dialect, own in rows.items()}
+    print(json.dumps(summary, indent=1))
+    write(arguments.out, {"date": today(), "machine": platform.platform(), "summary": summary, "rows": rows})
 
 
-def report(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Return the numbers of kinds and refusals by dialect before the rows, and the kinds by what became of them."""
-    summary = {
-        dialect: {
-            "kinds": len({row["kind"] for row in own}),
-            "runs": len(own),
-            "refused": sum(row["refused"] for row in own),
-            "in_one_line": sum(row["refused"] and row["one_line"] for row in own),
-            "not_in_one_line": [f"{row['kind']}: {row['program']}" for row in own if not row["one_line"]],
-            "accepted": [f"{row['kind']}: {row['program']}" for row in own if not row["refused"]],
-        }
-        for dialect, own in rows.items()
+def summarize(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the numbers of kinds and refusals, and what was accepted or not refused in one line."""
+    return {
+        "kinds": len({row["kind"] for row in rows}),
+        "runs": len(rows),
+        "refused": sum(row["refused"] for row in rows),
+        "in_one_line": sum(row["refused"] and row["one_line"] for row in rows),
+        "not_in_one_line": [f"{row['kind']}: {row['program']}" for row in rows if not row["one_line"]],
+        "accepted": [f"{row['kind']}: {row['program']}" for row in rows if not row["refused"]],
     }
-    date = datetime.datetime.now(datetime.timezone.utc).date()
-    return {"date": str(date), "machine": platform.platform(), "summary": summary, "rows": rows}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -47,24 +48,17 @@ def short_plans() -> MeasurementPlans:
 def inject(fault: Mapping[str, Any]) -> None:
     """Let a fault happen at calls of ``os.fsync``, which a run makes whenever a fact or a file must be on disk."""
     sync: Callable[[int], None] = os.fsync
-    calls = 0
+    calls = count(1)
 
     def fsync(descriptor: int) -> None:
-        nonlocal calls
-        calls += 1
-        if fault["at"] in (calls, "each"):
-            if fault.get("tear"):
-                _tear(descriptor)
+        if fault["at"] in (next(calls), "each"):
+            file = Path(f"/proc/self/fd/{descriptor}")
+            if fault.get("tear") and file.is_file():
+                os.truncate(file, max(0, file.stat().st_size - TORN_BYTES))
             _send(fault["signal"], fault.get("whom", "coordinator"))
         sync(descriptor)
 
     os.fsync = fsync  # type: ignore[assignment]
-
-
-def _tear(descriptor: int) -> None:
-    file = Path(f"/proc/self/fd/{descriptor}")
-    if file.is_file():
-        os.truncate(file, max(0, file.stat().st_size - TORN_BYTES))
 
 
 def _send(signal_number: int, whom: str) -> None:

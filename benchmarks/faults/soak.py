@@ -7,7 +7,6 @@ it stopped. Every failure must be typed; every other exception is an internal er
 which the compiler died, with the shortest pipeline that showed it. ``--reproduce`` runs these pipelines again;
 ``--table`` writes the Markdown of all compilers into ``docs/evidence/reliability.md``."""
 
-import argparse
 import json
 import re
 import time
@@ -22,17 +21,13 @@ import numpy as np
 import psutil
 
 import passsearch
-from benchmarks.common import provenance, write_part
+from benchmarks.common import RESULTS, markdown, options, provenance, read, write_part
 from benchmarks.faults.tiny_networks import NETWORKS, write_network
 from passsearch.catalog import Catalog, CatalogEntry
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline, folder_bytes
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.store import write_json
 
-RESULTS, PAGE = (
-    Path(__file__).parents[1] / "results",
-    Path(__file__).parents[2] / "docs" / "evidence" / "reliability.md",
-)
 MOST_PASSES, DEADLINE_S, SAVE_EVERY = 6, 60.0, 50
 DEATHS = ("crash", "timeout", "oom")
 """Kinds of failures in which the compiler's process ended or hung."""
@@ -43,30 +38,30 @@ LEAVE_OUT = re.compile("MetaSchedule|MSC")
 INDEPENDENT = (re.compile(r"0x[0-9a-f]+|\d+"), re.compile(r"`[^`]*`"))
 """Parts of a reason that differ between two occurrences of one failure."""
 
+FIRST: Mapping[str, Any] = {"done": 0, "seconds": 0.0, "builds": 0, "untyped": 0}
+
 
 def main() -> None:
-    """Run, continue or reproduce a soak, or print its table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("toolchain", nargs="?")
-    parser.add_argument("pipelines", nargs="?", type=int, default=0)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
-    parser.add_argument("--block", type=int, default=2_500, help="pipelines of one session, which has one network")
-    parser.add_argument("--reproduce", action="store_true", help="run the pipelines that killed the compiler again")
-    parser.add_argument("--table", action="store_true", help="write the page from the JSON")
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__,
+        ("toolchain", "relax"),
+        ("pipelines", 0),
+        block=(2_500, "pipelines of one session, which has one network"),
+        reproduce=(False, "run the pipelines that killed the compiler again"),
+        table=(False, "write the page from the JSON"),
+    )
+    file = RESULTS / f"soak-{arguments.toolchain}.json"
     if arguments.table:
-        write_part(PAGE, "faults/soak.py", tables(arguments.results))
-        return
-    file = arguments.results / f"soak-{arguments.toolchain}.json"
-    if arguments.reproduce:
-        reproduce(json.loads(file.read_text()), arguments.toolchain)
+        write_part("reliability.md", "faults/soak.py", tables(RESULTS))
+    elif arguments.reproduce:
+        reproduce(read(file), arguments.toolchain)
     else:
         soak(arguments.toolchain, arguments.pipelines, block=arguments.block, file=file)
 
 
 def soak(toolchain: str, pipelines: int, *, block: int, file: Path) -> dict[str, Any]:
     """Run pipelines until so many are done, those of earlier starts included; return the record."""
-    record = json.loads(file.read_text()) if file.exists() else _first_record()
+    record = {**FIRST, "failures": {}, "internal_errors": [], "deaths": {}, "over_time": [], **read(file)}
     while record["done"] < pipelines:
         number = record["done"] // block
         end = min(pipelines, (number + 1) * block)
@@ -80,11 +75,6 @@ def soak(toolchain: str, pipelines: int, *, block: int, file: Path) -> dict[str,
             record["done"] += 1
         write_json(file, record)
     return record
-
-
-def _first_record() -> dict[str, Any]:
-    counts: dict[str, Any] = {"done": 0, "seconds": 0.0, "builds": 0, "failures": {}, "untyped": 0}
-    return {**counts, "internal_errors": [], "deaths": {}, "over_time": []}
 
 
 def _block(toolchain: str, network: str, record: dict[str, Any], *, end: int) -> Iterator[None]:
@@ -198,17 +188,16 @@ def tables(results: Path) -> str:
     """Return the Markdown of the records in a folder."""
     records = [json.loads(file.read_text()) for file in sorted(results.glob("soak-*.json"))]
     deaths = [
-        f"| {_compiler(record)} | {way} | `{death['pipeline']}` on `{death['network']}` | {death['count']} |"
+        (_compiler(record), way, f"`{death['pipeline']}` on `{death['network']}`", death["count"])
         for record in records
         for way, death in record["deaths"].items()
     ]
-    heads = "| compiler | way in which it died | shortest pipeline | times |\n|---|---|---|---:|"
-    return f"{table(records)}\n\n" + "\n".join([heads, *deaths])
+    heads = ("compiler", "way in which it died", "shortest pipeline", "times")
+    return f"{table(records)}\n\n{markdown(heads, deaths)}"
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:
     """Return the Markdown of ``docs/evidence/reliability.md``, a column for each compiler."""
-    heads = ["", *(f"{_compiler(record)}" for record in records)]
     kinds = sorted({kind for record in records for kind in record["failures"]})
     rows: list[list[object]] = [
         ["pipelines", *(record["done"] for record in records)],
@@ -220,24 +209,20 @@ def table(records: Sequence[Mapping[str, Any]]) -> str:
         ["ways in which the compiler died", *(len(record["deaths"]) for record in records)],
     ]
     for done in (100, 1_000, 2_500):
-        rows.append([f"coordinator's memory after {done}, MB", *(_at(r, done, "coordinator_bytes") for r in records)])
-        rows.append([f"run folder after {done}, MB", *(_at(record, done, "disk_bytes") for record in records)])
+        for what, key in (("coordinator's memory", "coordinator"), ("run folder", "disk")):
+            rows.append([f"{what} after {done}, MB", *(_megabytes(each, key, done) for each in records)])
     for what, key in (("coordinator's memory", "coordinator"), ("workers' memory", "workers"), ("run folder", "disk")):
-        rows.append([f"largest {what}, MB", *(_largest(record, f"{key}_bytes") for record in records)])
-    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * len(records)]
-    return "\n".join(lines + [f"| {' | '.join(map(str, row))} |" for row in rows])
+        rows.append([f"largest {what}, MB", *(_megabytes(each, key) for each in records)])
+    return markdown(["", *map(_compiler, records)], rows)
 
 
 def _compiler(record: Mapping[str, Any]) -> str:
     return f"{record['toolchain']['dialect']}, TVM {record['toolchain']['tvm_version']}"
 
 
-def _at(record: Mapping[str, Any], done: int, key: str) -> str:
-    return next((f"{row[key] / 1e6:.0f}" for row in record["over_time"] if row["done"] == done), "–")
-
-
-def _largest(record: Mapping[str, Any], key: str) -> str:
-    return f"{max((row[key] for row in record['over_time']), default=0) / 1e6:.0f}"
+def _megabytes(record: Mapping[str, Any], key: str, done: int | None = None) -> str:
+    values = [row[f"{key}_bytes"] for row in record["over_time"] if done in (None, row["done"])]
+    return f"{max(values) / 1e6:.0f}" if values else "–"
 
 
 if __name__ == "__main__":

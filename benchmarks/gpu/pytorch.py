@@ -63,12 +63,7 @@ def _pytorch_engines(network: str, settings: Settings, session: Any) -> list[Any
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(settings.folder / network / "inductor"), **visible_gpu(session.gpu)}
     return [
         engine_spec(
-            name,
-            session.model.path,
-            python=settings.pytorch,
-            label=label,
-            environment=cache,
-            device=session.device,
+            name, session.model.path, python=settings.pytorch, label=label, environment=cache, device=session.device
         )
         for name, label in labels.items()
     ]
