@@ -37,9 +37,9 @@ test: lint relay $(VENV)/test.stamp
 
 # Not part of `test`: takes hours. Each line goes on where it stopped.
 soak: relay relax
-	$(BIN)/python benchmarks/fault_matrix.py
-	$(BIN)/python benchmarks/soak.py relax 10000
-	$(BIN)/python benchmarks/soak.py relay 3000 --block 750
+	$(BIN)/python -m benchmarks.faults.fault_matrix
+	$(BIN)/python -m benchmarks.faults.soak relax 10000
+	$(BIN)/python -m benchmarks.faults.soak relay 3000 --block 750
 
 # Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.
 test-frameworks: $(VENV)/test.stamp

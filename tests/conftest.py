@@ -150,15 +150,15 @@ def nvml_library(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def load_benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Return a function that imports a module of ``benchmarks/`` by its name."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    return import_module
+    """Return a function that imports a module of ``benchmarks/`` by its name, such as ``faults.soak``."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    return lambda name: import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture
 def recordings(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/recorded_power.py``."""
-    return load_benchmark("recorded_power")
+    """The module ``benchmarks/measurement/recorded_power.py``."""
+    return load_benchmark("measurement.recorded_power")
 
 
 @pytest.fixture

@@ -194,7 +194,7 @@ class WorkerEvaluator:
         if self.session.cannot_run_reason:
             return CandidateSamples((), (), {})
         # Kernels and not binaries: values of parameters do not change the time. Pairs of binaries with the same kernels
-        # read 1.005 [0.996, 1.014] of each other on average (docs/evidence/search.md, benchmarks/collapse.py).
+        # read 1.005 [0.996, 1.014] of each other on average (docs/evidence/search.md).
         key = f"{reference.kernels}|{candidate.kernels}{self.session.plans_key('search_rounds')}"
         fact = self._facts.recall("samples", key)
         # A reference against itself is the baseline, whose failure ends the run: memory must not cause that.

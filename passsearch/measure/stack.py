@@ -1,7 +1,7 @@
 """Starts timed runs at different depths of the stack, because the depth changes the speed of a kernel.
 
 A kernel keeps spilled values on the stack. If these share their low address bits with the data it works on, stores and
-loads wait for each other, and the same binary takes 70 ms or 110 ms (``benchmarks/stack_depth.py``). For every process
+loads wait for each other, and the same binary takes 70 ms or 110 ms (docs/evidence/measurement.md). For every process
 the system draws a new start of the main thread's stack, so a whole process is fast or slow. The stacks of other threads
 always start at the same offset of a page. Sources: Mytkowicz et al., Producing wrong data without doing anything
 obviously wrong, ASPLOS 2009; Curtsinger and Berger, STABILIZER, ASPLOS 2013.

@@ -58,7 +58,7 @@ def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
 
     Both artifacts were visited in the same rounds, so both met the machine's best moments and the best stack depths.
     Rounds after a candidate left the race do not count. From process to process, ratios of the fastest samples vary
-    half to two thirds as much as medians of the rounds' ratios (``benchmarks/stack_depth.py``).
+    half to two thirds as much as medians of the rounds' ratios (docs/evidence/measurement.md).
     """
     rounds = min(len(baseline), len(candidate))
     return math.log(min(baseline[:rounds]) / min(candidate[:rounds]))

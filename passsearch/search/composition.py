@@ -49,7 +49,7 @@ CORRECTION_SHARE = 0.3
 OTHER_PIPELINE = 0.012
 """Standard deviation by which the overhead of a new pipeline differs from that of two others, as a share of the time.
 
-Fitted to 60 pipelines of six networks (``benchmarks/composition.py``): with it, intervals hold what they should.
+Fitted to 60 pipelines of six networks (docs/evidence/relax.md): with it, intervals hold what they should.
 """
 
 KERNELS_AT_ONCE = 8

@@ -302,7 +302,7 @@ def _median_parts(compiles: Sequence[FreshCompile]) -> dict[str, float]:
 
 def _compile_ratio(first_s: Sequence[float], second_s: Sequence[float], *, level: float) -> Ratio:
     """Return how many times faster the second compiles, from pairs."""
-    # Student's t over a few pairs of compiles: benchmarks/interval_coverage.py compares it with bootstraps.
+    # Student's t over a few pairs of compiles; docs/evidence/measurement.md says how far its intervals hold.
     return mean_ratio([math.log(first / second) for first, second in zip(first_s, second_s, strict=True)], level=level)
 
 

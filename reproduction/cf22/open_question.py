@@ -24,9 +24,9 @@ import passsearch
 from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.evaluate import WorkerEvaluator
 
-sys.path.insert(0, str(RESULTS.parent))
+sys.path.insert(0, str(RESULTS.parents[1]))
 
-from provenance import read_rows, write_row
+from benchmarks.common import read_rows, write_row
 
 REGIONS, INFERENCE = "MergeCompilerRegions", "SimplifyInference"
 VARIANTS = {"neither": "", REGIONS: REGIONS, INFERENCE: INFERENCE, "both": f"{REGIONS},{INFERENCE}"}

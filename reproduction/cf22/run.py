@@ -58,9 +58,9 @@ ROOT = HERE.parents[1]
 RUNS = ROOT / "runs" / "cf22"
 RESULTS = ROOT / "benchmarks" / "results"
 
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(ROOT))
 
-from provenance import provenance  # noqa: E402
+from benchmarks.common import provenance  # noqa: E402
 
 MAX_DEVIATION = 1e-4
 """Largest deviation from the framework's outputs, as a share of the largest output."""

@@ -1,4 +1,4 @@
-"""``benchmarks/against_engines.py`` times TVM's artifacts side by side, and says why an engine has no result."""
+"""``benchmarks/speed/against_engines.py`` times TVM's artifacts side by side, and says why an engine has no result."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ENGINES_PYTHON = os.environ.get("PASSSEARCH_ENGINES_PYTHON")
 
 @pytest.fixture
 def benchmark(load_benchmark: Callable[[str], Any]) -> Any:
-    return load_benchmark("against_engines")
+    return load_benchmark("speed.against_engines")
 
 
 def run(benchmark: Any, folder: Path, *arguments: str) -> dict[str, Any]:

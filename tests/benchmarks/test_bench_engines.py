@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture
 def benchmark(load_benchmark: Callable[[str], Any]) -> Any:
     """The benchmark as a module."""
-    return load_benchmark("bench_engines")
+    return load_benchmark("speed.bench_engines")
 
 
 def test_the_plan_has_the_winner_of_a_run_where_there_is_one(

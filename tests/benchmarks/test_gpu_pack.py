@@ -8,7 +8,7 @@ from zipfile import ZipFile
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
 RECORD = "thing/__init__.py,,\nthing/tests/test_it.py,,\nthing/fast.pyx,,\nthing-1.0.dist-info/RECORD,,\n"
 METADATA = "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -16,8 +16,8 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-no
 
 @pytest.fixture
 def module(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/gpu_pack.py``."""
-    return load_benchmark("gpu_pack")
+    """The module ``benchmarks/gpu/pack.py``."""
+    return load_benchmark("gpu.pack")
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def test_a_pack_is_installed_without_an_index(module: Any, wheel: Path, tmp_path
     pack = tmp_path / "pack.tar.xz"
     list(module.compress([wheel], pack))
     python = module.install(pack, tmp_path / "environment")
-    module.add_to_path(python, str(BENCHMARKS))
-    code = "import thing, cubins; print(thing.ANSWER)"
+    module.add_to_path(python, str(ROOT))
+    code = "import thing, benchmarks.gpu.cubins; print(thing.ANSWER)"
     assert subprocess.check_output([str(python), "-c", code], text=True).strip() == "42"
 
 

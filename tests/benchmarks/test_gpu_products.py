@@ -11,8 +11,8 @@ BERT = [1, 128, 3072, 768]
 
 @pytest.fixture
 def products(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/gpu_products.py``."""
-    return load_benchmark("gpu_products")
+    """The module ``benchmarks/gpu/products.py``."""
+    return load_benchmark("gpu.products")
 
 
 def test_tiles_neither_pad_much_nor_leave_the_gpu_idle(products: Any) -> None:

@@ -19,15 +19,16 @@ import pytest
 from passsearch.measure import Trace, nvml, sensors
 from passsearch.toolchain import Toolchain
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_session.py"
+ROOT = Path(__file__).parents[2]
+SCRIPT = "benchmarks.gpu.session"
 METRICS = {"throughput_per_s", "latency_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c"}
 METRICS |= {"utilisation"}
 
 
 @pytest.fixture
 def module(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/gpu_session.py``."""
-    return load_benchmark("gpu_session")
+    """The module ``benchmarks/gpu/session.py``."""
+    return load_benchmark("gpu.session")
 
 
 def answer(settings: Any, seconds: float) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def test_networks_without_a_search_can_be_timed_alone(module: Any) -> None:
 
 def test_a_table_without_rows_is_left_out(load_benchmark: Callable[[str], Any]) -> None:
     engines = {"torch": {"median_s": 0.002, "throughput of torch": {"by fastest": {"ratio": 1.0, "interval": None}}}}
-    text = load_benchmark("gpu_tables").tables({"networks": {"gpt2": {"pytorch": {"rows": engines}}}})
+    text = load_benchmark("gpu.tables").tables({"networks": {"gpt2": {"pytorch": {"rows": engines}}}})
     assert text.count("network") == 1 and "| gpt2 | torch | 2 |" in text
 
 
@@ -129,8 +130,8 @@ def test_the_plan_begins_with_the_machine_and_takes_ten_minutes_in_all(module: A
 
 
 def session(toolchain: Toolchain, out: Path, *options: str) -> dict[str, Any]:
-    command = [sys.executable, str(SCRIPT), "bert_tiny", "--toolchain", toolchain.name, "--out", str(out), *options]
-    process = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", SCRIPT, "bert_tiny", "--toolchain", toolchain.name, "--out", str(out), *options]
+    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert process.returncode == 0, process.stderr[-2000:]
     document: dict[str, Any] = json.loads(out.read_text())
     return document
@@ -172,9 +173,9 @@ def test_the_results_are_the_readings_of_the_gpu_meter(
     monkeypatch.setattr(sensors, "_probe_cpu", lambda: sensors.Sensors({"name": "recorded"}, meter.unavailable, meter))
     out = tmp_path / "session.json"
     options = ["bert_tiny", "--toolchain", relax.name, "--out", str(out), "--target", "host", "--minutes", "9"]
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *options])
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    runpy.run_path(str(SCRIPT), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", [SCRIPT, *options])
+    monkeypatch.syspath_prepend(str(ROOT))
+    runpy.run_module(SCRIPT, run_name="__main__")
     rows = json.loads(out.read_text())["networks"]["bert_tiny"]["measure"]["rows"]
     for row in (rows["default"], rows["tuned"]):
         assert 415 < row["power_w"]["median"] <= row["power_w"]["max"] < 422

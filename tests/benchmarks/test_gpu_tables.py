@@ -1,12 +1,10 @@
 """The tables of a GPU session, from a session that was cut off and one whose sensors read little."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 UNREAD = {"power_w": None, "energy_j": None, "memory_bytes": {"device": None}, "temperature_c": None}
 READ = {
     "power_w": {"median": 301.4, "max": 350.0},
@@ -19,14 +17,14 @@ READ = {
 
 @pytest.fixture
 def steps(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/gpu_steps.py``."""
-    return load_benchmark("gpu_steps")
+    """The module ``benchmarks/gpu/steps.py``."""
+    return load_benchmark("gpu.steps")
 
 
 @pytest.fixture
 def tables(load_benchmark: Callable[[str], Any]) -> Any:
     """The function that makes the tables."""
-    return load_benchmark("gpu_tables").tables
+    return load_benchmark("gpu.tables").tables
 
 
 def timed(latency_s: float, ratio: float | None, **consumed: Any) -> dict[str, Any]:

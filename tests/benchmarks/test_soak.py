@@ -12,7 +12,7 @@ from passsearch.toolchain import Toolchain
 
 
 def test_a_soak_goes_on(relax: Toolchain, load_benchmark: Callable[[str], Any], tmp_path: Path) -> None:
-    soak = load_benchmark("soak")
+    soak = load_benchmark("faults.soak")
     file = tmp_path / "soak-relax.json"
     assert soak.soak("relax", 6, block=50, file=file)["done"] == 6
     record = soak.soak("relax", 8, block=50, file=file)
@@ -26,7 +26,7 @@ def test_a_soak_goes_on(relax: Toolchain, load_benchmark: Callable[[str], Any], 
 def test_what_killed_the_compiler_is_a_failure(
     dialect: str, request: pytest.FixtureRequest, load_benchmark: Callable[[str], Any]
 ) -> None:
-    toolchain, soak = request.getfixturevalue(dialect), load_benchmark("soak")
+    toolchain, soak = request.getfixturevalue(dialect), load_benchmark("faults.soak")
     record = json.loads((soak.RESULTS / f"soak-{dialect}.json").read_text())
     outcomes = soak.reproduce(record, toolchain.name)
     # A compiler may answer today what it died of then, but nothing else may happen.

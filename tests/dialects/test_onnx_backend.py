@@ -12,13 +12,13 @@ import pytest
 
 HERE = Path(__file__).parent
 
-sys.path.insert(0, str(HERE.parents[1] / "benchmarks"))
+sys.path.insert(0, str(HERE.parents[1]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["relay", "relax"])
 def test_backend_tests_are_right_or_refused_as_listed(dialect: str, toolchain_of: object) -> None:
-    from onnx_backend_tests import run
+    from benchmarks.imports.onnx_backend_tests import run
 
     answers = run(dialect)
     assert len(answers) > 2500

@@ -1,32 +1,28 @@
 """Networks built for CUDA where there is no device: every sequence of the catalog for GPUs gives device code."""
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import passsearch
+from passsearch.catalog import load
 from passsearch.core import Failure
+from passsearch.dialects import dialect
 from passsearch.toolchain import Toolchain
 
 
 @pytest.fixture
 def cubins(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/cubins.py``."""
-    return load_benchmark("cubins")
+    """The module ``benchmarks/gpu/cubins.py``."""
+    return load_benchmark("gpu.cubins")
 
 
-@pytest.fixture
-def builds(cubins: Any) -> Any:
-    """The module ``benchmarks/cuda_builds.py``."""
-    return import_module("cuda_builds")
-
-
-def check_every_sequence(network: object, toolchain: Toolchain, *, builds: Any, cubins: Any, arch: str) -> None:
+def check_every_sequence(network: object, toolchain: Toolchain, *, cubins: Any, arch: str) -> None:
     target = f"cuda -arch={arch}"
-    candidates = builds.candidates()
+    sequences = [each for each in load("relax").sequences.values() if each.name.endswith("-gpu")]
+    candidates = [dialect("relax").baseline, *(each.candidate() for each in sequences)]
     assert len(candidates) >= 5
     with passsearch.session(network, toolchain=toolchain.name, target=target, remember=False) as evaluator:
         for candidate in candidates:
@@ -38,22 +34,18 @@ def check_every_sequence(network: object, toolchain: Toolchain, *, builds: Any, 
             assert cubin.arch == arch and cubin.kernels and 0 < cubin.code_bytes < cubin.bytes, candidate.name
 
 
-def test_every_gpu_sequence_gives_device_code(
-    cuda_relax: Toolchain, small_network: Path, builds: Any, cubins: Any
-) -> None:
-    check_every_sequence(small_network, cuda_relax, builds=builds, cubins=cubins, arch="sm_90")
+def test_every_gpu_sequence_gives_device_code(cuda_relax: Toolchain, small_network: Path, cubins: Any) -> None:
+    check_every_sequence(small_network, cuda_relax, cubins=cubins, arch="sm_90")
 
 
 @pytest.mark.slow
-def test_every_gpu_sequence_gives_device_code_for_attention(cuda_relax: Toolchain, builds: Any, cubins: Any) -> None:
-    check_every_sequence("zoo:bert_tiny", cuda_relax, builds=builds, cubins=cubins, arch="sm_80")
+def test_every_gpu_sequence_gives_device_code_for_attention(cuda_relax: Toolchain, cubins: Any) -> None:
+    check_every_sequence("zoo:bert_tiny", cuda_relax, cubins=cubins, arch="sm_80")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["resnet50", "mobilenet_v2", "bert_base", "ssd_resnet50", "llama_tiny", "llama_tiny_decode"]
 )
-def test_every_gpu_sequence_gives_device_code_for_a_real_network(
-    cuda_relax: Toolchain, builds: Any, cubins: Any, name: str
-) -> None:
-    check_every_sequence(f"zoo:{name}", cuda_relax, builds=builds, cubins=cubins, arch="sm_80")
+def test_every_gpu_sequence_gives_device_code_for_a_real_network(cuda_relax: Toolchain, cubins: Any, name: str) -> None:
+    check_every_sequence(f"zoo:{name}", cuda_relax, cubins=cubins, arch="sm_80")

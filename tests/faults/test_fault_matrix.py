@@ -13,8 +13,8 @@ from passsearch.toolchain import Toolchain
 
 @pytest.fixture
 def matrix(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/fault_matrix.py``."""
-    return load_benchmark("fault_matrix")
+    """The module ``benchmarks/faults/fault_matrix.py``."""
+    return load_benchmark("faults.fault_matrix")
 
 
 def problems(document: dict[str, Any]) -> list[str]:
@@ -27,7 +27,7 @@ def problems(document: dict[str, Any]) -> list[str]:
 def test_a_torn_log_costs_nothing(relax: Toolchain, matrix: Any, tmp_path: Path) -> None:
     document = matrix.run("log: a torn last line", again=False, jobs=1, results=tmp_path / "matrix.json")
     assert len(document["rows"]) == 1 and not problems(document)
-    row = "| log: a torn last line | read again; finished by 1 more start | 0 | 0 | 0 | 0 |"
+    row = "| read again | log: a torn last line |"
     assert row in matrix.table(json.loads((tmp_path / "matrix.json").read_text()))
 
 

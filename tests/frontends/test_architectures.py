@@ -31,12 +31,12 @@ def test_an_awkward_onnx_network_computes_what_onnx_defines(
     name: str, dialect: str, toolchain_of: Callable[[str], Toolchain], load_benchmark: Any, tmp_path: Path
 ) -> None:
     toolchain_of(dialect)
-    answer = reached(name, dialect, load_benchmark("import_networks"), tmp_path)
+    answer = reached(name, dialect, load_benchmark("imports.import_networks"), tmp_path)
     assert answer["step"] == "equal", answer
 
 
 def test_a_decoder_computes_what_transformers_computes(relax: Toolchain, load_benchmark: Any, tmp_path: Path) -> None:
-    answer = reached("LlamaForCausalLM", relax.dialect, load_benchmark("import_networks"), tmp_path)
+    answer = reached("LlamaForCausalLM", relax.dialect, load_benchmark("imports.import_networks"), tmp_path)
     assert (answer["step"], answer["route"]) == ("equal", "onnx"), answer
 
 
@@ -46,7 +46,7 @@ def test_most_of_the_list_is_taken(
     dialect: str, toolchain_of: Callable[[str], Toolchain], load_benchmark: Any, tmp_path: Path
 ) -> None:
     toolchain_of(dialect)
-    networks = load_benchmark("import_networks")
+    networks = load_benchmark("imports.import_networks")
     tried = {name: entry for name, entry in ARCHITECTURES.items() if not entry.missing}
     answers = {name: networks.in_own_process(name, timeout_s=300, dialects=(dialect,))[dialect] for name in tried}
     refused = {name: answer for name, answer in answers.items() if answer["step"] != "equal"}

@@ -1,7 +1,7 @@
 """Imports TVM without SciPy's statistics; every process that serves the bridge imports this module first.
 
-TVM's quantization in some builds imports ``scipy.stats`` with itself. That is two fifths of a worker's start
-(``benchmarks/import_time.py --relay``), and only that quantization needs it.
+TVM's quantization in some builds imports ``scipy.stats`` with itself. That is two fifths of a worker's start,
+and only that quantization needs it.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Cuts fusion at every candidate of small networks and prints one JSON line per cut.
 
 A script for an interpreter with TVM's Relax: ``test_cut_fusion.py`` runs it and reads the lines. The first argument is
-a folder with the networks of ``benchmarks/fusion_graphs.py``.
+a folder with the networks of ``fusion_graphs.py``.
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ from typing import Any
 
 import onnx
 import pytest
+from fusion_graphs import GRAPHS
 
 from passsearch.catalog import load
 from passsearch.core import Pipeline
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 CUTS = {
     "gelu": {0: {"reduction"}, 1: {"shared"}, 2: {"tail"}},
@@ -26,10 +25,8 @@ BY_DEFAULT = {"gate": "[0]", "exponentials": "[23]"}
 
 
 @pytest.fixture
-def results(
-    cases: Callable[..., list[dict[str, Any]]], load_benchmark: Callable[[str], Any], tmp_path: Path
-) -> dict[str, dict[str, Any]]:
-    for name, make in load_benchmark("fusion_graphs").GRAPHS.items():
+def results(cases: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> dict[str, dict[str, Any]]:
+    for name, make in GRAPHS.items():
         onnx.save(make(), tmp_path / f"{name}.onnx")
     return {case["case"]: case for case in cases("cut_cases.py", str(tmp_path))}
 

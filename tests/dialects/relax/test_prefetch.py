@@ -19,7 +19,7 @@ def test_products_with_large_weights_prefetch_and_compute_the_same(cases: Any) -
     assert {name for name, case in products.items() if case["when asked"] != [False, True]} == NEVER
     assert all(case["equal"] for case in products.values())
     assert [case["is_next"] for case in results if case["case"] == "address"] == [True]
-    # What won on many kernels (benchmarks/what_wins.py) is the default, and what was before is not.
+    # What won on many kernels (docs/evidence/schedules.md) is the default, and what was before is not.
     defaults = {case["case"]: case["default"] for case in results if "default" in case}
     assert len(defaults) == 4 and all(default == [True, False] for default in defaults.values()), defaults
     # All tiles on the same weights together prefetch all of the next ones.

@@ -12,8 +12,7 @@ from tvm.target.codegen import llvm_get_vector_width, target_has_features
 class Registers:
     """The vector registers of a processor, and what it needs beside multiplications.
 
-    The times are multiples of that of a multiplication. Those with AVX-512 fit an Intel Xeon that starts two a cycle
-    (``benchmarks/tile_sizes.py``).
+    The times are multiples of that of a multiplication. Those with AVX-512 fit an Intel Xeon that starts two a cycle.
 
     Attributes:
         bits: Size of a register.

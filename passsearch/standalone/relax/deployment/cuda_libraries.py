@@ -48,8 +48,7 @@ struct enable_if; struct conditional;
 """What usual kernels need of the headers that TVM includes in every program, by the headers' names.
 
 NVRTC takes 0.7 s for a program of one kernel with the headers themselves and 0.06 s with these, and the device code has
-50 KB of the headers' tables less. The instructions of the kernels are the same (benchmarks/cuda_headers.py and
-benchmarks/cuda_builds.py).
+50 KB of the headers' tables less. The instructions of the kernels are the same (docs/evidence/gpu.md).
 """
 
 _OTHER_HEADERS = {b"cstdint", b"type_traits", b"math_constants.h"}
