@@ -1,8 +1,8 @@
 # Needs: Python 3.10 to 3.13, a C compiler, make. Everything else is fetched into .venv and the user's data folder.
 VENV := .venv
 BIN := $(VENV)/bin
-# relay, or relax: TVM 0.27
-DIALECT ?= relay
+# relax (TVM 0.27), or relay
+DIALECT ?= relax
 RUN := runs/demo-$(DIALECT)
 DEPLOY := $(RUN)-deploy
 TRIALS ?= 40
@@ -15,7 +15,7 @@ CANDIDATES := python3.10 python3.11 python3.12 python3.13 python3 python
 PYTHON ?= $(shell for python in $(CANDIDATES); do \
 	"$$python" -c '$(FITS)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
-.PHONY: demo docs test test-frameworks soak relay relax lint clean
+.PHONY: demo docs env test test-frameworks soak relay relax lint clean
 
 demo: $(DIALECT)
 	@# 4 and 5: the run is whole, and its gain is undecided or not confirmed.
@@ -23,6 +23,9 @@ demo: $(DIALECT)
 		case $$? in 4 | 5) ;; *) exit 1 ;; esac
 	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
 	@echo "The command is $(BIN)/passsearch; '. $(BIN)/activate' puts it on PATH."
+
+# All that a test needs: the library, the test tools and a compiler.
+env: relax $(VENV)/test.stamp
 
 # Files of tests run side by side, as most of their time is one process's. PROCESSES=0 runs them one after the other. In
 # alphabetical order: files with few tests, which xdist would keep for the end, are the slow ones.
@@ -32,7 +35,7 @@ test: lint relay $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relax --with cuda
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
-# Not part of `test`: takes hours. Each line goes on where it stopped; `soak.py --table` writes docs/reliability.md.
+# Not part of `test`: takes hours. Each line goes on where it stopped.
 soak: relay relax
 	$(BIN)/python benchmarks/fault_matrix.py
 	$(BIN)/python benchmarks/soak.py relax 10000

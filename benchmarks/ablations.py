@@ -5,7 +5,7 @@ and writes a row to ``benchmarks/results/ablations.json``: the headline, the wor
 what it multiplies, the passes worth nothing, and the sum of the kernels as a share of the end-to-end time. A network
 takes ten minutes at most, and a few more where the machine is busy. Runs stay under ``runs/ablations``: the same
 command after an interruption goes on where it was, and repeats no row that is complete. ``--table`` measures nothing
-and writes the rows into ``docs/ablation.md``.
+and writes the rows into ``docs/evidence/ablation.md``.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import passsearch
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "ablations.json"
 RUNS = ROOT.parent / "runs" / "ablations"
-PAGE = ROOT.parent / "docs" / "ablation.md"
+PAGE = ROOT.parent / "docs" / "evidence" / "ablation.md"
 CASES = ("relay:zoo:resnet18", "relax:zoo:resnet18", "relax:zoo:bert_tiny")
 
 MOST_DEVIATION = 0.1
@@ -103,7 +103,7 @@ def _summary(rows: Mapping[str, Any]) -> list[str]:
     return [
         f"The kernels of {len(explained)} of {len(rows)} winners sum to the end-to-end time within 10 %. "
         f"Measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))} on {'; '.join(devices)}, by "
-        "`python benchmarks/ablations.py`; intervals are in [ablations.json](../benchmarks/results/ablations.json)."
+        "`python benchmarks/ablations.py`; intervals are in [ablations.json](../../benchmarks/results/ablations.json)."
     ]
 
 

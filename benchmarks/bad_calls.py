@@ -1,4 +1,4 @@
-"""Sixty mistakes of new users: ``python benchmarks/bad_calls.py --out benchmarks/results/bad_calls.json``.
+"""Mistakes of new users: ``python benchmarks/bad_calls.py --out benchmarks/results/bad_calls.json``.
 
 Each is a call of the command line or of Python, in an empty folder with some wrong files. A refusal has to be one line
 of ``LONGEST`` characters at most, without a traceback, and the status of a user's mistake. In Python it is a
@@ -25,7 +25,6 @@ from passsearch.errors import PassSearchError
 LONGEST = 700
 OPTION = "--"
 TINY = "zoo:resnet_tiny"
-RELAX = ("--toolchain", "relax")
 
 COMMANDS = (
     "tune",

@@ -4,7 +4,7 @@ For every space it takes the best build by throughput, and the quickest compile 
 throughput. Both are compiled afresh three times and timed beside -O3 in new processes, on samples that did not choose
 them. The result also has the cost of two simplifications of the search: the spread of binaries that share one
 measurement, and the loss by searching only the passes of the network's architecture classes. It is in
-``benchmarks/results/certified.json``; ``--table`` prints it as the Markdown of ``docs/search.md``.
+``benchmarks/results/certified.json``; ``--table`` prints it as the Markdown of ``docs/evidence/search.md``.
 """
 
 import argparse
@@ -162,7 +162,7 @@ def without_shortcuts(step: str) -> str:
 
 
 def table(spaces: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/search.md``."""
+    """Return the Markdown of ``docs/evidence/search.md``."""
     lines = [
         "| space | states | binaries | objective | the true best | throughput against -O3 | compile time against -O3 |",
         "|---|---|---|---|---|---|---|",

@@ -4,7 +4,7 @@ Explores every pass of Relay's catalog with every choice of its arguments. If th
 exploration is repeated without the passes of each ``--without`` option. All edges go to the fact cache, so the same
 command continues where it ended. ``round_trips`` in the result shows whether the whole catalog can close at all: it
 counts the layout transforms after a network was taken from one layout to the other and back, several times. The result
-is in ``benchmarks/results/close_catalog.json``; ``--table`` prints it as the Markdown of ``docs/search.md``.
+is in ``benchmarks/results/close_catalog.json``; ``--table`` prints it as the Markdown of ``docs/evidence/search.md``.
 """
 
 import argparse
@@ -137,7 +137,7 @@ def thin_out(points: Sequence[list[float]]) -> list[list[float]]:
 
 
 def table(rows: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/search.md``."""
+    """Return the Markdown of ``docs/evidence/search.md``."""
     heads = ("network", "without", "choices", "idle", "states", "edges", "depth", "closed", "s an IR", "time")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, whole in rows.items():

@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def table(rows: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/search.md``."""
+    """Return the Markdown of ``docs/evidence/search.md``."""
     heads = ("network", "states", "edges", "depth", "closed in", "a plain loop", "same states")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, row in rows.items():

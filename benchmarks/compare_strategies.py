@@ -8,7 +8,7 @@ is noted: the share by which the best candidate so far stays behind the best the
 Random order without repetition, over the same binaries and from the same starts, needs no seeds: its expected regret is
 exact.
 
-``--table`` prints the Markdown of ``docs/search.md`` from the committed JSON, ``--draw FILE`` draws it.
+``--table`` prints the Markdown of ``docs/evidence/search.md`` from the committed JSON, ``--draw FILE`` draws it.
 """
 
 import argparse
@@ -276,7 +276,7 @@ def _mean_interval(values: np.ndarray) -> list[float]:
 
 
 def table(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Return the Markdown of ``docs/search.md``: mean regret after a tenth of the states, at least five."""
+    """Return the Markdown of ``docs/evidence/search.md``: mean regret after a tenth of the states, at least five."""
     lines = []
     for start in STARTS:
         names = [f"{name}, {start}" for name in STRATEGIES]

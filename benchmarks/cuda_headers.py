@@ -8,8 +8,8 @@ import json
 import time
 from statistics import median
 
-from passsearch.dialects import cuda_libraries
-from passsearch.dialects.linker import find_linker
+from passsearch.standalone.deployment.linker import find_linker
+from passsearch.standalone.relax.deployment import cuda_libraries
 
 TURNS = 15
 KERNEL = """#include <cuda/std/type_traits>

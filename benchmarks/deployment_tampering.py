@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.dialects.checked_files import PIPELINE, own_digest, sha256, write_sums
+from passsearch.standalone.deployment.checked_files import PIPELINE, own_digest, sha256, write_sums
 
 SCRIPT, LOADER, PROGRAM = "build_model.py", "run_model.py", "run_model"
 Change = Callable[[Path], object]

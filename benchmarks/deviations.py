@@ -1,7 +1,7 @@
 """How far outputs of correct builds deviate: ``python benchmarks/deviations.py``.
 
-Prints two tables from the committed results, which ``docs/measurement.md`` quotes. All deviations are shares of the
-largest output, in machine epsilons of float32:
+Prints two tables from the committed results, which ``docs/evidence/measurement.md`` quotes. All deviations are shares
+of the largest output, in machine epsilons of float32:
 
 * builds of ``tune`` and ``compare``, which are compared with the unoptimised build of the same network,
 * builds of TVM beside other engines, all compared with one reference that is not TVM.

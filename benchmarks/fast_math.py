@@ -82,7 +82,7 @@ def _run(*arguments: Any) -> str:
 
 def build(model: str, mode: str, library: str, arch: str) -> None:
     """Write the library of a network, compiled by TVM's default pipeline with or without fast math."""
-    from passsearch.dialects import cuda_libraries
+    from passsearch.standalone.relax.deployment import cuda_libraries
 
     cuda_libraries.prepare("cc")
     if mode == "with":
@@ -97,7 +97,7 @@ def build(model: str, mode: str, library: str, arch: str) -> None:
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
 
-    from passsearch.dialects.relax.lowering import target_options
+    from passsearch.standalone.relax.deployment.lowering import target_options
 
     start_s = time.perf_counter()
     module = from_onnx(onnx.load(model), keep_params_in_input=False)
@@ -113,8 +113,8 @@ def time_builds(model: str, *libraries: str) -> dict[str, Any]:
     import tvm
     from tvm import relax
 
-    from passsearch.dialects import cuda_libraries
     from passsearch.dialects.case_inputs import random_inputs
+    from passsearch.standalone.relax.deployment import cuda_libraries
 
     cuda_libraries.load_runtime("cc")
     device = tvm.cuda(0)

@@ -9,9 +9,9 @@ Every case disturbs a run on a tiny network, then gives the same command until i
 * files left: files in the run folder, the cache folder and the folder of temporary files that an undisturbed run does
   not leave. A file ``….damaged``, which keeps what a torn log lost, does not count.
 
-``benchmarks/results/fault_matrix.json`` gets a row for each case, and ``docs/reliability.md`` the table. Cases that are
-in the JSON are not run again, unless ``--again``; ``--case TEXT`` selects cases by their names. Cases that mount file
-systems need root.
+``benchmarks/results/fault_matrix.json`` gets a row for each case, and ``docs/evidence/reliability.md`` the table. Cases
+that are in the JSON are not run again, unless ``--again``; ``--case TEXT`` selects cases by their names. Cases that
+mount file systems need root.
 """
 
 import argparse
@@ -49,7 +49,7 @@ from passsearch.frontends import resolve
 from passsearch.store import write_json
 
 HERE = Path(__file__).parent
-RESULTS, PAGE = HERE / "results" / "fault_matrix.json", HERE.parent / "docs" / "reliability.md"
+RESULTS, PAGE = HERE / "results" / "fault_matrix.json", HERE.parent / "docs" / "evidence" / "reliability.md"
 OPTIONS = ("--objective", "compile_time", "--trials", "1", "--confirm", "0", "--passes", "LegalizeOps")
 MARK = "PASSSEARCH_FAULT_CASE"
 """Environment variable by which the processes of a case are found, wherever they moved."""
@@ -653,13 +653,20 @@ def _function(case: Case) -> Any:
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return the rows as Markdown."""
-    heads = ("injected", "outcome", "facts lost", "false failures remembered", "orphans", "files left")
-    keys = ("injected", "outcome", "facts_lost", "false_failures", "orphans", "files_left")
-    lines = [f"| {' | '.join(heads)} |", "|---|---|---:|---:|---:|---:|"]
+    """Return the sums of what went wrong, and the cases of each outcome, as Markdown."""
+    wrong = ("facts_lost", "false_failures", "orphans", "files_left")
     names = [*cases(), *(f"a pass that {what}" for what in hostile_passes().values())]
     ordered = [document["rows"][name] for name in names if name in document["rows"]]
-    return "\n".join([*lines, *(f"| {' | '.join(str(row[key]) for key in keys)} |" for row in ordered)])
+    sums = [f"{key.replace('_', ' ')}: {sum(row[key] for row in ordered)}" for key in wrong]
+    groups: dict[str, list[str]] = {}
+    for row in ordered:
+        count = ", ".join(f"{key.replace('_', ' ')} {row[key]}" for key in wrong if row[key])
+        outcome = row["outcome"].removesuffix("; finished by 1 more start")
+        injected = re.sub(r" \(\d\)$", ", several times", row["injected"])
+        group = groups.setdefault(f"{outcome}{'; ' if count else ''}{count}", [])
+        group += [injected] if injected not in group else []
+    lines = [f"{len(ordered)} cases. {'; '.join(sums)}.", "", "| outcome | injected |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {outcome} | {'; '.join(injected)} |" for outcome, injected in groups.items())])
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def folds(session: Session, pairs: int) -> dict[str, Any]:
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/results.md``."""
+    """Return the Markdown of ``docs/evidence/results.md``."""
     lines = ["| network | TVM's own | numpy | ratio | same IR | pairs |", "|---|---|---|---|---|---|"]
     for name, row in document.items():
         by_tvm, by_numpy = row["seconds"]["tvm"], row["seconds"]["numpy"]

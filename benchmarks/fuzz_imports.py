@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from fuzz_networks import Network
-from import_runner import ImportRunner, difference
+from import_runner import ImportRunner, conditions, difference
 from onnx import helper, numpy_helper
 
 STEPS = (3, 12)
@@ -49,14 +49,14 @@ def main() -> None:
     options = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     seeds = range(options.seed, options.seed + options.count)
-    began = time.monotonic()
+    began, described = time.monotonic(), conditions(options.dialect)
     with tempfile.TemporaryDirectory() as folder:
         runner = ImportRunner(options.dialect, Path(folder))
         networks = ((path.name, onnx.load(str(path))) for path in options.files)
         answers: dict[str, dict[str, str]] = {}
         for name, model in networks if options.files else ((str(seed), network(seed)) for seed in seeds):
             answers[name] = compare(runner, model)
-            document = {"dialect": options.dialect, "seconds": round(time.monotonic() - began), **_summary(answers)}
+            document = {**described, "seconds": round(time.monotonic() - began), **_summary(answers)}
             # After each, so that a run that is stopped has what it found.
             if options.out:
                 options.out.write_text(json.dumps(document, indent=1) + "\n")

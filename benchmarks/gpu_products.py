@@ -113,7 +113,7 @@ def tiles_for(sizes: Sequence[int]) -> Iterator[str]:
 
 def prepare() -> None:
     """Make this process able to compile CUDA code."""
-    from passsearch.dialects import cuda_libraries
+    from passsearch.standalone.relax.deployment import cuda_libraries
 
     cuda_libraries.prepare("cc")
 
@@ -122,8 +122,8 @@ def compiled(function: Any, rule: str, arch: str) -> Any:
     """Return a compiled product as a tile computes it; ``None`` if the tile does not fit. Needs TVM."""
     import tvm
 
-    from passsearch.dialects.relax.schedule_gpu.rules import Products
-    from passsearch.dialects.relax.schedule_gpu.tiles import parse_tile
+    from passsearch.standalone.relax.gpu_schedules.rules import Products
+    from passsearch.standalone.relax.gpu_schedules.tiles import parse_tile
 
     target = tvm.target.Target({**TARGET, "arch": arch, "max_shared_memory_per_block": SHARED_BYTES})
     with target:

@@ -92,8 +92,8 @@ def list_in_toolchain(file: str) -> None:
     from passsearch.core import Pipeline
     from passsearch.dialects.contract import ModelSource
     from passsearch.dialects.relax.bridge import RelaxBridge
-    from passsearch.dialects.relax.schedule_gpu.sums import multiplies_and_adds, normalise
-    from passsearch.dialects.relax.schedule_gpu.tiles import usual_tile
+    from passsearch.standalone.relax.gpu_schedules.sums import multiplies_and_adds, normalise
+    from passsearch.standalone.relax.gpu_schedules.tiles import usual_tile
 
     request = json.loads(Path(file).read_text())
     bridge = RelaxBridge(NO_DEVICE)

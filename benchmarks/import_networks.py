@@ -3,13 +3,14 @@
 Each network of ``tests/frontends/architectures.py`` is imported, analysed and built without optimisation, in a process
 of its own, and its outputs on random inputs are compared with those of its framework. The answers go to
 ``benchmarks/results/networks.json`` under the name of ``--run``; what is in it is not asked again. ``--table`` writes
-the rows into ``docs/networks.md``.
+the rows into ``docs/evidence/networks.md``.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -41,7 +42,7 @@ from passsearch.errors import PassSearchError  # noqa: E402
 from passsearch.evaluate import open_session  # noqa: E402
 from passsearch.search import analyze_network  # noqa: E402
 
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "networks.json", ROOT / "docs" / "networks.md"
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "networks.json", ROOT / "docs" / "evidence" / "networks.md"
 DIALECTS = ("relax", "relay")
 STEPS = ("refused", "read", "imported", "analysed", "built", "equal")
 """How far a network gets, in order."""
@@ -181,32 +182,19 @@ def judge(actual: Sequence[Any], expected: Sequence[Any], *, limit: float) -> di
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Return the share of every run and the rows of the last one, in Markdown."""
-    parts = []
-    # A run may be unfinished, and only shares of the same networks can be compared.
-    common = set.intersection(*(set(content["networks"]) for content in results.values()))
-    rows = [
-        [
-            run,
-            content["date"],
-            *(share({name: content["networks"][name] for name in common}, dialect) for dialect in DIALECTS),
-        ]
-        for run, content in results.items()
-    ]
-    rows += [
-        [f"{run}, all tried", content["date"], *(share(content["networks"], dialect) for dialect in DIALECTS)]
-        for run, content in results.items()
-        if set(content["networks"]) - common
-    ]
-    parts += [markdown(("run", "date", *DIALECTS), rows), "## Network by network"]
-    last = list(results.values())[-1]["networks"]
-    for group in dict.fromkeys(row["group"] for row in last.values()):
-        rows = [
-            [name, *(cell(row, dialect) for dialect in DIALECTS)] for name, row in last.items() if row["group"] == group
-        ]
-        parts.append(
-            f"### {group.capitalize() if group.islower() else group}\n\n" + markdown(("network", *DIALECTS), rows)
-        )
+    """Return what the last run took and refused, in Markdown."""
+    content = list(results.values())[-1]
+    last = content["networks"]
+    rows = [[content["date"], *(share(last, dialect) for dialect in DIALECTS)]]
+    parts = [markdown(("date", *DIALECTS), rows)]
+    taken = {name for name, row in last.items() if all(cell(row, dialect).startswith("yes") for dialect in DIALECTS)}
+    groups: dict[str, list[str]] = {}
+    for name, row in last.items():
+        groups.setdefault(row["group"], []).extend([name] if name in taken else [])
+    rows = [[group, str(len(names)), ", ".join(names)] for group, names in groups.items() if names]
+    parts += ["Taken by both:", markdown(("group", "number", "networks"), rows), "Refused by one or by both:"]
+    rows = [[name, *(cell(row, dialect) for dialect in DIALECTS)] for name, row in last.items() if name not in taken]
+    parts.append(markdown(("network", *DIALECTS), rows))
     return "\n\n".join(parts)
 
 
@@ -228,6 +216,7 @@ def cell(row: Mapping[str, Any], dialect: str) -> str:
     if len(reason) >= LONGEST:
         # The record ends in the middle of a sentence, which says nothing: leave it out.
         reason = f"{reason.rsplit(';', 1)[0]}; …"
+    reason = re.sub(r"Cannot import `[^`]*`: ", "", reason)
     return f"{answer['step']}: {reason}".replace("|", "\\|")
 
 

@@ -1,10 +1,13 @@
 """Runs ONNX networks through the front end, the import and an un-tuned build of one dialect, and compares outputs."""
 
+import contextlib
 import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from passsearch.errors import PassSearchError
 from passsearch.frontends.onnx_file import from_path
 from passsearch.frontends.onnx_simplification import simplify_onnx
 from passsearch.frontends.request import ModelRequest
+from passsearch.measure import probe
 from passsearch.toolchain import get_toolchain, host_target
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +40,22 @@ class Answer:
     state: str
     reason: str = ""
     outputs: Mapping[str, Arrays] | None = None
+
+
+def conditions(dialect: str) -> dict[str, Any]:
+    """Return what answers depend on beside our own code: the processor, the target, and versions."""
+    toolchain, versions = get_toolchain(dialect), dict[str, str]()
+    for name in ("onnx", "onnxruntime"):
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return {
+        "dialect": dialect,
+        "date": date.today().isoformat(),
+        "device": dict(probe("cpu").device),
+        "target": host_target(toolchain),
+        "tvm": toolchain.tvm_version,
+        **versions,
+    }
 
 
 class ImportRunner:

@@ -5,7 +5,7 @@ Counts how many intervals hold the true ratio although the rule decides by them 
 claim an improvement, and how many compiles and timing processes they took. The noise of processes and of compiles has
 the shapes that were recorded (``process_noise.py``, and the compiles of the committed results).
 ``benchmarks/results/interval_coverage.json`` has the result, ``--table`` prints the Markdown of
-``docs/measurement.md``.
+``docs/evidence/measurement.md``.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def compile_noise() -> list[float]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the Markdown of ``docs/measurement.md``."""
+    """Return the Markdown of ``docs/evidence/measurement.md``."""
     lines = []
     for objective, unit in ((SPEED, "processes"), (COMPILE, "compiles")):
         titles = [

@@ -127,7 +127,7 @@ def _target(*, vectors: bool) -> Any:
     """Return this machine's target; LLVM vectorises loops from level 2 on."""
     import tvm
 
-    from passsearch.dialects.relax.lowering import target_options
+    from passsearch.standalone.relax.deployment.lowering import target_options
 
     options = target_options(os.environ["LADDER_TARGET"])
     assert isinstance(options, dict)
@@ -138,7 +138,7 @@ def _loops(module: Any) -> Any:
     """Return a module whose kernel is not scheduled."""
     from tvm.relax import transform
 
-    from passsearch.dialects.relax.row_kernels import FuseRows
+    from passsearch.standalone.relax.graph_rewrites.row_kernels import FuseRows
 
     for step in (transform.LegalizeOps(), transform.AnnotateTIROpPattern()):
         module = step(module)
@@ -157,8 +157,8 @@ def _scheduled(module: Any, rung: Rung, *, parallel: bool = False) -> Any:
     import tvm_ffi
     from tvm.tirx import For, ForKind, PrimFunc
 
-    from passsearch.dialects.relax.expand_math import ExpandMath
-    from passsearch.dialects.relax.schedules import ScheduleCPU, ScheduleRows
+    from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, ScheduleRows
+    from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
 
     one_sum = {} if rung.overlap else {"rows": 1, "vectors": 1}
     with _target(vectors=True):

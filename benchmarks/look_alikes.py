@@ -5,7 +5,7 @@ padding between them, to another power of two, the linker puts code and data of 
 the symbols that nothing looks up have other names. Instructions and weights are the same, the binary is another one, so
 only the statistics can tell that neither is faster. Every look-alike goes through ``passsearch.search.confirm`` as a
 winner of a search does. ``benchmarks/results/look_alikes.json`` has the verdicts; those in it are not repeated.
-``--table`` prints the Markdown of ``docs/measurement.md``.
+``--table`` prints the Markdown of ``docs/evidence/measurement.md``.
 """
 
 import argparse
@@ -141,7 +141,7 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
 
 
 def table(rows: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/measurement.md``."""
+    """Return the Markdown of ``docs/evidence/measurement.md``."""
     lines = [
         "| network | look-alikes | called improved | ratios | noise floors | processes, mean |",
         "|---" * 6 + "|",

@@ -29,7 +29,8 @@ from passsearch.evaluate import (
     WorkerEvaluator,
 )
 from passsearch.measure import process_ratio
-from passsearch.search import BUILDS, analyze_network, explored_passes, space_document
+from passsearch.search import BUILDS, analyze_network, explored_passes
+from passsearch.studies import space_document
 
 MOST_BINARIES = 8
 """Binaries in one process, beside the baseline and its twin; each may be as large as the network's parameters."""

@@ -13,7 +13,7 @@ import tvm
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from passsearch.dialects.relax.lowering import target_options
+from passsearch.standalone.relax.deployment.lowering import target_options
 
 PACKAGES = {"cloudpickle": "cloudpickle", "psutil": "psutil", "xgboost": "xgboost-cpu"}
 """Packages that TVM's workers and its cost model need, by the name of the module."""

@@ -14,13 +14,12 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-from import_runner import Answer, ImportRunner, difference
+from import_runner import Answer, ImportRunner, conditions, difference
 from onnx import numpy_helper
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
@@ -43,10 +42,11 @@ def main() -> None:
     words = [word for each in options.words for word in _words(each)]
     began, answers = time.monotonic(), run(options.dialect, words, options.variant, import_only=options.import_only)
     counts = {name: _counts(answers, name) for name in ("given", "frozen")}
-    print(json.dumps({"dialect": options.dialect, "seconds": round(time.monotonic() - began), **counts}))
+    seconds = round(time.monotonic() - began)
+    print(json.dumps({"dialect": options.dialect, "seconds": seconds, **counts}))
     if options.out:
-        document = {"dialect": options.dialect, "onnx": version("onnx"), "counts": counts, "tests": answers}
-        options.out.write_text(json.dumps(document, indent=0) + "\n")
+        document = {**conditions(options.dialect), "seconds": seconds, "counts": counts, "others": _others(answers)}
+        options.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def run(
@@ -154,6 +154,12 @@ def _is_asked(name: str, words: Sequence[str]) -> bool:
 def _counts(answers: Mapping[str, Mapping[str, str]], variant: str) -> dict[str, int]:
     counts = Counter(answer["state"] for name, answer in answers.items() if name.endswith(variant))
     return {state: counts[state] for state in ("right", "imported", "refused", "unbuilt", "wrong", "crashed")}
+
+
+def _others(answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the state and the reason of what is neither right as stored nor refused, by test."""
+    others = {name: each for name, each in answers.items() if each["state"] not in ("imported", "refused")}
+    return {name: f"{each['state']}: {each['reason']}" for name, each in others.items() if "reason" in each}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ network built by another pipeline. The processes run under several conditions, w
 
 ``benchmarks/results/process_noise.json`` has the log-ratios of all processes. ``interval_coverage.py`` draws its noise
 from those ``as it is``; ``simulate_search.py`` simulates normal noise of three sizes around theirs. ``--table`` prints
-the Markdown of ``docs/measurement.md``.
+the Markdown of ``docs/evidence/measurement.md``.
 """
 
 import argparse
@@ -103,9 +103,9 @@ def twin_noise() -> list[float]:
 
 
 def table(networks: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/measurement.md``."""
+    """Return the Markdown of ``docs/evidence/measurement.md``."""
     lines = [
-        "| network | condition | latency, ms | twin, sd | other build, sd | by median of rounds, sd |",
+        "| network | condition | latency, ms | same build, sd | other build, sd | by median of rounds, sd |",
         "|---" * 6 + "|",
     ]
     for network, row in networks.items():

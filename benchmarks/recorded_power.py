@@ -1,8 +1,8 @@
 """Compares the power that ``passsearch`` reads with a meter in the cables: ``python benchmarks/recorded_power.py``.
 
-Prints the table of ``docs/measurement.md``: the power of the cards in ``recordings/``, by a meter in their cables and
-by the driver, as medians over the windows that ``tune`` and ``compare`` use. The last column shows how the driver's
-average settles: what it reports 0.5, 1 and 1.5 s after the load starts, as shares of its median under load.
+Prints the table of ``docs/evidence/measurement.md``: the power of the cards in ``recordings/``, by a meter in their
+cables and by the driver, as medians over the windows that ``tune`` and ``compare`` use. The last column shows how the
+driver's average settles: what it reports 0.5, 1 and 1.5 s after the load starts, as shares of its median under load.
 """
 
 import csv

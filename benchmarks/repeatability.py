@@ -3,7 +3,7 @@
 Three commands take turns, each in a process of its own, as a user starts it: ``compare`` of -O3 with itself (the noise
 floor, and no winner), ``compare`` of -O0 with -O3 (one verdict, one ratio), and ``audit`` of RUN, a finished ``tune``
 whose verdict is ``improved``. ``benchmarks/results/repeatability.json`` has the results; measurements in it are not
-repeated. ``--table`` prints the Markdown of ``docs/measurement.md`` from it.
+repeated. ``--table`` prints the Markdown of ``docs/evidence/measurement.md`` from it.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def repeat(model: str, run: Path | None, *, counts: Mapping[str, int], file: Pat
 
 
 def table(rows: Document) -> str:
-    """Return the Markdown of ``docs/measurement.md``."""
+    """Return the Markdown of ``docs/evidence/measurement.md``."""
     lines = [
         "| run | -O3, ms | -O3 against -O3 | noise floor | -O3 against -O0 | verdict |",
         "|---|---|---|---|---|---|",

@@ -2,7 +2,7 @@
 
 States are made up: counts of 40 operators each, and a value that depends on them. After so many trials that a row says,
 the sampler proposes, is told the value, and proposes again. ``benchmarks/results/sampler_time.json`` gets the median
-seconds of a proposal, as do standard output and ``docs/reliability.md``.
+seconds of a proposal, as do standard output and ``docs/evidence/reliability.md``.
 """
 
 import json

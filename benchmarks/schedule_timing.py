@@ -31,8 +31,8 @@ def timed(shape: Sequence[int], body: Callable[[Any, Any], Any], **settings: Any
     from tvm import relax
     from tvm.relax import transform
 
-    from passsearch.dialects.relax.lowering import ZERO, lower, target_options
-    from passsearch.dialects.relax.schedules import ScheduleCPU
+    from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+    from passsearch.standalone.relax.deployment.lowering import ZERO, lower, target_options
 
     builder, data = relax.BlockBuilder(), relax.Var("x", relax.TensorType(shape, "float32"))
     with builder.function("main", [data]):

@@ -4,7 +4,7 @@
 and verdict) on ``passsearch.evaluate.testing.SimulatedEvaluator``. In each search all candidates are the baseline's
 equals, or one is faster by a given gain; the processes of a machine differ by one of three levels of noise. With
 ``--objective compile_time``, one compiles faster by that gain and compiles differ by one of three levels.
-``benchmarks/results/simulation.json`` has the results, ``docs/simulation.svg`` draws those of throughput.
+``benchmarks/results/simulation.json`` has the results, ``docs/evidence/simulation.svg`` draws those of throughput.
 """
 
 import argparse
@@ -91,7 +91,7 @@ def rates(objective: str, gains: Sequence[float], searches: int) -> Iterator[dic
 
 
 def table(document: Mapping[str, Any], objective: str) -> str:
-    """Return the Markdown of ``docs/measurement.md``."""
+    """Return the Markdown of ``docs/evidence/measurement.md``."""
     rows = [each for each in document["rates"] if each["objective"] == objective]
     won = {(each["noise"], each["gain"]): f"{each['won']} of {each['searches']}" for each in rows}
     noises, gains = ({key[place]: None for key in won} for place in (0, 1))

@@ -5,7 +5,7 @@ those included that no search uses, with random arguments, on tiny networks. The
 stopped. Every failure must be typed; every other exception is an internal error. ``benchmarks/results/soak-relax.json``
 gets the failures by kind, hours, memory and disk over time, and each way in which the compiler died, with the shortest
 pipeline that showed it. ``--reproduce`` runs these pipelines again; ``--table`` writes the Markdown of all compilers
-into ``docs/reliability.md``.
+into ``docs/evidence/reliability.md``.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.store import write_json
 
-RESULTS, PAGE = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "reliability.md"
+RESULTS, PAGE = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "evidence" / "reliability.md"
 MOST_PASSES, DEADLINE_S, SAVE_EVERY = 6, 60.0, 50
 DEATHS = ("crash", "timeout", "oom")
 """Kinds of failures in which the compiler's process ended or hung."""
@@ -205,7 +205,7 @@ def tables(results: Path) -> str:
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return the Markdown of ``docs/reliability.md``, a column for each compiler."""
+    """Return the Markdown of ``docs/evidence/reliability.md``, a column for each compiler."""
     heads = ["", *(f"{_compiler(record)}" for record in records)]
     kinds = sorted({kind for record in records for kind in record["failures"]})
     rows: list[list[object]] = [

@@ -73,14 +73,14 @@ def by_fastest(process: Process, artifact: int) -> float:
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/measurement.md``."""
+    """Return the Markdown of ``docs/evidence/measurement.md``."""
     rows: dict[str, Callable[[Sequence[Process]], str]] = {
         "-O3: slowest run of a process over its fastest, median": lambda runs: f"{_run_spread(runs, 0):.2f}",
         "unfused: slowest run of a process over its fastest, median": lambda runs: f"{_run_spread(runs, 2):.2f}",
         "-O3: median run, slowest process over fastest": lambda runs: f"{_process_spread(runs, 0):.3f}",
         "unfused: median run, slowest process over fastest": lambda runs: f"{_process_spread(runs, 2):.3f}",
-        "twin / -O3, sd of processes, by median of rounds": lambda runs: _deviation(runs, by_rounds, artifact=1),
-        "twin / -O3, sd of processes, by fastest runs": lambda runs: _deviation(runs, by_fastest, artifact=1),
+        "-O3 again / -O3, sd of processes, by median of rounds": lambda runs: _deviation(runs, by_rounds, artifact=1),
+        "-O3 again / -O3, sd of processes, by fastest runs": lambda runs: _deviation(runs, by_fastest, artifact=1),
         "unfused / -O3, sd of processes, by median of rounds": lambda runs: _deviation(runs, by_rounds, artifact=2),
         "unfused / -O3, sd of processes, by fastest runs": lambda runs: _deviation(runs, by_fastest, artifact=2),
     }

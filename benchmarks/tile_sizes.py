@@ -18,7 +18,7 @@ HEIGHTS, WIDTHS, MOST_SUMS = (2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 18, 20, 24), (1, 
 
 def measure() -> dict[str, float]:
     """Return the fastest time of one product in seconds by tile, ``rows x vectors``, in this process with TVM."""
-    from passsearch.dialects.relax.schedules import tiling
+    from passsearch.standalone.relax.cpu_schedules import tiling
 
     sizes = [(height, width) for width in WIDTHS for height in HEIGHTS if 8 <= height * width <= MOST_SUMS]
     runs = {}

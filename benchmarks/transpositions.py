@@ -23,7 +23,7 @@ def measure() -> dict[str, dict[str, float]]:
     """Return the fastest seconds of each map, with tiles and without, in this process with TVM."""
     from tvm.relax import op
 
-    from passsearch.dialects.relax.schedules import scheduler
+    from passsearch.standalone.relax.cpu_schedules import scheduler
 
     def all_maps() -> dict[tuple[int, ...], Any]:
         return {

@@ -2,7 +2,7 @@
 
 Every run has the folder ``runs/zoo/TOOLCHAIN/NAME`` and continues where it stopped. Its result is copied to
 ``benchmarks/results/<dialect>/NAME.json`` without the raw samples of the trials (those of baseline and best stay).
-``--table relay`` prints the Markdown tables of ``docs/results.md`` from the committed results of that dialect.
+``--table relay`` prints the Markdown tables of ``docs/evidence/results.md`` from the committed results of that dialect.
 """
 
 import argparse
@@ -86,7 +86,7 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
         f"throughput / {baseline}",
         "throughput / best sequence",
         "same binary",
-        "twin",
+        "the same build again",
         f"compile time of {baseline} / of best",
         f"{baseline} runs in",
         "best in",

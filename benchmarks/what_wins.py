@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.measure import mean_ratio
-from passsearch.search.schedule_learning import FEW_OPERATIONS, schedule_facts
 from passsearch.store import read_result
+from passsearch.studies.schedule_learning import FEW_OPERATIONS, schedule_facts
 
 RESULTS = Path(__file__).parent / "results" / "relax" / "what_wins.json"
 DEFAULT = "ScheduleCPU"

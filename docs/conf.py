@@ -11,7 +11,7 @@ project = "passsearch"
 author = "the passsearch developers"
 version = release = passsearch.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "insertions"]
-exclude_patterns = ["extensions", "search.md"]  # see PAGES in insertions.py
+exclude_patterns = ["extensions"]
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

@@ -1,4 +1,4 @@
-"""Passes of Relax that go wrong on purpose, each in another way; docs/howto/debugging.md finds out how.
+"""Passes of Relax that go wrong on purpose, each in another way; docs/guide/debugging.md finds out how.
 
 Run one with
 ``passsearch apply zoo:resnet_tiny --toolchain relax --catalog examples/broken_passes.yaml --pipeline Raises``.

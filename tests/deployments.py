@@ -30,7 +30,7 @@ PIPELINES = {
         {
             "SimplifyInference": "tvm.relay.transform:SimplifyInference",
             "AlterOpLayout": "tvm.relay.transform:AlterOpLayout",
-            "FoldConstant": "passsearch.dialects.relay.fold_constant:FoldConstant",
+            "FoldConstant": "passsearch.standalone.relay.graph_rewrites.fold_constant:FoldConstant",
             "FuseOps": "tvm.relay.transform:FuseOps",
         },
         BuildOptions(opt_level=0),
@@ -39,7 +39,7 @@ PIPELINES = {
         Pipeline.parse("LegalizeOps,ScheduleCPU"),
         {
             "LegalizeOps": "tvm.relax.transform:LegalizeOps",
-            "ScheduleCPU": "passsearch.dialects.relax.schedules:ScheduleCPU",
+            "ScheduleCPU": "passsearch.standalone.relax.cpu_schedules:ScheduleCPU",
         },
         BuildOptions(opt_level=1),
     ),

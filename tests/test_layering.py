@@ -14,13 +14,14 @@ from passsearch.dialects import DIALECTS
 ROOT = Path(passsearch.__file__).parent
 ROOT_NAME = "passsearch"
 STEPS = (
-    {"errors"},
+    {"errors", "standalone"},
     {"core"},
     {"catalog", "analysis", "dialects"},
     {"measure", "store", "frontends", "toolchain"},
     {"worker"},
     {"evaluate", "engines"},
     {"search", "report", "export"},
+    {"studies"},
     {"api"},
     {ROOT_NAME},
     {"batch"},
@@ -53,6 +54,8 @@ IMPORTERS = {
 EXCEPTIONS = {(library, "dialects") for library in ("onnx", "torch", "tensorflow", "mxnet")}
 # PyTorch is also an engine; its adapter runs the operators of an ONNX file.
 EXCEPTIONS |= {("torch", "engines"), ("onnx", "engines")}
+# Own passes and deployments use the compiler where passsearch is not installed.
+EXCEPTIONS |= {("tvm", "standalone")}
 # ONNX Runtime is an engine, and the runtime that ONNX files are proven against.
 EXCEPTIONS |= {("onnxruntime", "frontends")}
 
@@ -99,9 +102,22 @@ def test_foreign_libraries_have_one_importer(path: Path) -> None:
         assert allowed, f"{path.relative_to(ROOT)} imports {library}; only {owner}/ may"
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "standalone").rglob("*.py")), ids=lambda path: path.name)
+def test_what_runs_without_passsearch_needs_a_compiler_only(path: Path) -> None:
+    # TVM 0.27 needs Python 3.10, earlier ones run on 3.8.
+    is_of_relax = "relax" in path.parts and "deployment" not in path.parts
+    tree = ast.parse(path.read_text(), feature_version=(3, 10) if is_of_relax else (3, 8))
+    # In an exported folder these files lie side by side.
+    beside = {file.stem for file in (ROOT / "standalone").glob("**/deployment/*.py")}
+    allowed = {*sys.stdlib_module_names, "numpy", "tvm", "tvm_ffi", "cuda", *beside}
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    assert {name.partition(".")[0] for name in names} <= allowed
+
+
 def test_dialects_are_named_only_in_their_room() -> None:
     for path in _files():
-        if _room(path) == "dialects":
+        if _room(path) in ("dialects", "standalone"):
             continue
         words = set(path.read_text().lower().replace("_", " ").replace("`", " ").replace('"', " ").split())
         assert not words & {*DIALECTS, "relax"}, f"{path.relative_to(ROOT)} names a dialect"
@@ -111,7 +127,7 @@ def test_every_exported_name_exists() -> None:
     import importlib
 
     # Packages inside a dialect import its compiler; ruff finds what they export and do not have.
-    for init in (init for init in ROOT.rglob("__init__.py") if init.parent.parent.name not in DIALECTS):
+    for init in (each for each in ROOT.rglob("__init__.py") if not {*DIALECTS} & {*each.parent.parent.parts}):
         name = ".".join(["passsearch", *init.parent.relative_to(ROOT).parts])
         module = importlib.import_module(name)
         for exported in getattr(module, "__all__", ()):

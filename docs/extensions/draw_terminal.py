@@ -1,4 +1,7 @@
-"""Draw a terminal: ``tmux capture-pane -p -e | python docs/extensions/draw_terminal.py docs/terminal-progress.svg``."""
+"""Draw a terminal: ``tmux capture-pane -p -e | python docs/extensions/draw_terminal.py FILE.svg``.
+
+It draws ``docs/guide/terminal-progress.svg``.
+"""
 
 import io
 import re

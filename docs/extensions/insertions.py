@@ -19,12 +19,11 @@ DOCS = ROOT / "docs"
 _MARK = re.compile(r"<!-- insert: (\w+) ?(.*?) -->", re.DOTALL)
 _LINK = re.compile(r"(?<!!)\[([^]]*)\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
-# Files that a page of another name shows whole. Sphinx has a page `search` of its own.
+# Files that a page of another name shows whole.
 PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "docs/search.md": "whole_space.md",
 }
 
 

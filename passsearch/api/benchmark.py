@@ -23,6 +23,7 @@ from passsearch.api.labelled_samples import check_samples
 from passsearch.api.results import EngineBenchmark
 from passsearch.core import (
     DEADLINE_S,
+    SOURCE,
     Candidate,
     CheckInputs,
     InputTypes,
@@ -85,6 +86,7 @@ class _Settings:
     plan: EnginePlan
     target: str | None
     tolerance: float | None
+    reference: str
     limits: WorkerLimits
     catalogs: Sequence[Path]
     trust: bool
@@ -129,6 +131,7 @@ def bench(
     processes: int = EnginePlan.processes,
     target: str | None = None,
     tolerance: float | None = None,
+    reference: str = SOURCE,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
@@ -161,6 +164,8 @@ def bench(
         processes: Processes of each engine, one after another.
         target: TVM's target; the host CPU by default.
         tolerance: Largest deviation of outputs, as a share of the largest; by default what rounding explains.
+        reference: ``source`` or ``import``: see ``tune``. Outputs are compared with those of another engine in any
+            case.
         memory: Gigabytes that one compiler process of TVM may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that comes with files.
@@ -195,6 +200,7 @@ def bench(
         plan=plan,
         target=target,
         tolerance=tolerance,
+        reference=reference,
         limits=worker_limits(DEADLINE_S, memory),
         catalogs=catalog_paths(catalogs),
         trust=trust,
@@ -272,6 +278,7 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
         toolchain=toolchain,
         target=settings.target,
         catalogs=settings.catalogs,
+        reference=settings.reference,
         limits=settings.limits,
     )
     if session.cannot_run_reason:

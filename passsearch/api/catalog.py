@@ -6,7 +6,7 @@ from pathlib import Path
 
 from passsearch.api.common import Progress, catalog_paths, session
 from passsearch.api.results import CatalogPass
-from passsearch.catalog import load
+from passsearch.catalog import find_entry
 from passsearch.core import check_arguments
 from passsearch.dialects import DIALECTS
 from passsearch.evaluate import CheckedSequence, check_sequences
@@ -18,13 +18,13 @@ def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[s
 
     Args:
         name: Name of the pass.
-        dialect: Name of the dialect; the first one by default.
+        dialect: Name of the dialect; by default the first one that has the pass.
         catalogs: YAML files with the user's own passes.
 
     Raises:
         UserError: There is no such pass or dialect, or a file has a mistake.
     """
-    return CatalogPass(asdict(load(dialect or next(iter(DIALECTS)), *catalog_paths(catalogs)).entry(name)))
+    return CatalogPass(asdict(find_entry(name, [dialect] if dialect else [*DIALECTS], *catalog_paths(catalogs))))
 
 
 def check_catalog_sequences(

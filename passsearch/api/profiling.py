@@ -19,11 +19,12 @@ from passsearch.api.common import (
 from passsearch.api.common import session as network_session
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Profile
-from passsearch.core import DEADLINE_S, Candidate, InputTypes, check_arguments
+from passsearch.core import DEADLINE_S, SOURCE, Candidate, InputTypes, check_arguments
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits
-from passsearch.search import analyze_network, profile_candidates, with_prerequisites
+from passsearch.search import analyze_network, with_prerequisites
 from passsearch.store import read_result
+from passsearch.studies import profile_candidates
 from passsearch.toolchain import cache_folder
 from passsearch.worker import Peaks, best_peaks
 
@@ -47,6 +48,7 @@ def profile(
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
+    reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
@@ -74,6 +76,7 @@ def profile(
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is, or the run's own.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
+        reference: ``source`` or ``import`` for a network: see ``tune``. A run has its own.
         deadline: Seconds one request to a worker may take.
         memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
@@ -96,12 +99,13 @@ def profile(
     with progress_callback(progress) as report:
         if run is not None:
             calls = (function, sizes, keep_symbolic or None, samples)
-            _refuse_network_options(run, example_inputs, inputs or None, batch, *calls, target, tolerance)
+            checks = (tolerance, None if reference == SOURCE else reference)
+            _refuse_network_options(run, example_inputs, inputs or None, batch, *calls, target, *checks)
             opened = _open_run(run, pipelines, limits=worker_limits(deadline, memory), **common)
         else:
             network: dict[str, Any] = {"inputs": inputs, "batch": batch, "target": target, "tolerance": tolerance}
             network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic, "samples": samples}
-            network |= {"deadline": deadline, "memory": memory}
+            network |= {"deadline": deadline, "memory": memory, "reference": reference}
             opened = _open_network(subject, example_inputs, pipelines, **network, **common)
         with opened as (evaluator, candidates):
             peaks, reason = _peaks(evaluator.session)
@@ -113,7 +117,7 @@ def profile(
 
 def _refuse_network_options(run: Path, *options: object) -> None:
     if any(option is not None for option in options):
-        raise UserError(f"The run `{run}` has its own inputs, target and tolerance; leave these options out.")
+        raise UserError(f"The run `{run}` has its own inputs, target, tolerance and reference; leave them out.")
 
 
 @contextmanager

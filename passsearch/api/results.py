@@ -22,6 +22,7 @@ from passsearch.report import (
     profile_chart,
     profile_html,
     profile_text,
+    rival_ratios,
     space_html,
     space_text,
 )
@@ -61,8 +62,8 @@ class CompiledNetwork(dict[str, Any]):
 
     @property
     def is_slower(self) -> bool:
-        """True if a rival is faster, by the whole interval."""
-        ratios = [row["ratio"] for row in self["rivals"].values() if "ratio" in row]
+        """True if a rival is faster by the whole interval, of the fastest runs or of the medians."""
+        ratios = [ratio for row in self["rivals"].values() for ratio in rival_ratios(row)]
         return any(ratio["interval"][1] is not None and ratio["interval"][1] < 1 for ratio in ratios)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.api.engine_artifacts import artifact_engine
-from passsearch.core import Candidate, CheckInputs
+from passsearch.core import Candidate
 from passsearch.engines import EngineFailure, EnginePlan, EngineSpec, EngineTiming, engine_spec, rows_by_engine
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import Built, WorkerEvaluator, device_lock
+from passsearch.evaluate import Built, Session, WorkerEvaluator, device_lock
 
-RIVALS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
-"""Engines that users have on processors, with their names."""
+RIVALS = ("onnxruntime", "openvino", "torch")
+"""Engines that users have on processors."""
 
 OWN = "passsearch"
 """Name of the compiled network among the engines."""
@@ -23,6 +23,7 @@ OWN = "passsearch"
 PROCESSES, ROUNDS = 3, 6
 """Processes of each engine and rounds in each: enough for an interval of some percent on a quiet machine."""
 
+_NONE = "no other engine is installed; see: passsearch toolchain list"
 _log = logging.getLogger(__name__)
 
 
@@ -31,77 +32,81 @@ class Rivals:
     """The engines that a compiled network is compared with.
 
     Attributes:
-        evaluator: The network and its compiler.
-        candidate: The pipeline that was compiled.
-        built: The artifact.
-        names: Engines by name; ``None`` for those that are installed.
+        specs: The engines.
+        reason: Reason why there are none; empty if there are some.
     """
 
-    evaluator: WorkerEvaluator
-    candidate: Candidate
-    built: Built
-    names: Sequence[str] | None
+    specs: Sequence[EngineSpec]
+    reason: str = ""
 
-    def measure(self) -> dict[str, Any]:
-        """Return ``rivals``, a row for each engine with the ratio of throughputs, or the reason why there are none.
+    @classmethod
+    def find(cls, session: Session, names: Sequence[str] | None) -> "Rivals":
+        """Return the engines with these names; ``None`` for those that are installed.
 
         Raises:
-            UserError: An engine that was named is unknown.
+            UserError: An engine that was named is unknown, or cannot run beside this network.
             EnvironmentFault: An engine that was named is not installed.
         """
-        obstacle = self._obstacle()
-        if obstacle:
-            if self.names:
-                raise UserError(f"There is no comparison with {', '.join(self.names)}: {obstacle}; leave `rivals` out.")
-            return {"rivals": {}, "rivals_reason": obstacle}
-        specs = self._specs()
-        if not specs:
-            return {"rivals": {}, "rivals_reason": "no other engine is installed; see: passsearch toolchain list"}
-        return {"rivals": self._time(specs), "rivals_reason": ""}
+        obstacle = _obstacle(session)
+        if obstacle and names:
+            raise UserError(f"There is no comparison with {', '.join(names)}: {obstacle}; leave `rivals` out.")
+        specs = [] if obstacle else _specs(session.model.path, names)
+        return cls(specs, obstacle or ("" if specs else _NONE))
 
-    def _obstacle(self) -> str:
-        opened = self.evaluator.session
-        if opened.cannot_run_reason:
-            return opened.cannot_run_reason
-        if opened.model.format != "onnx":
-            return f"other engines run the ONNX file of a network, and this is `{opened.model.format}`"
-        if opened.model.cases:
-            return "the network has several cases"
-        return "" if opened.device == "cpu" else "it is measured on processors only"
+    def measure(self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> dict[str, Any]:
+        """Return ``rivals``, a row for each engine with the ratio of throughputs, or the reason why there are none.
 
-    def _specs(self) -> list[EngineSpec]:
-        path, specs = self.evaluator.session.model.path, []
-        for name in self.names if self.names is not None else RIVALS:
-            try:
-                specs.append(engine_spec(name, path, python=_own_python(name)))
-            except EnvironmentFault as error:  # noqa: PERF203 -- three engines
-                if self.names is not None:
-                    raise
-                _log.debug("no rival: %s", error)
-        return specs
+        Args:
+            evaluator: The network and its compiler.
+            candidate: The pipeline that was compiled.
+            built: The artifact.
+        """
+        rows = self._time(evaluator, candidate, built) if self.specs else {}
+        return {"rivals": rows, "rivals_reason": self.reason}
 
-    def _time(self, specs: Sequence[EngineSpec]) -> dict[str, Any]:
-        evaluator, opened = self.evaluator, self.evaluator.session
-        own = artifact_engine(evaluator, OWN, self.candidate, folder=self.built.folder)
-        plan = EnginePlan(opened.threads, PROCESSES, ROUNDS, limit=evaluator.builder.verification.limit(self.candidate))
-        types = evaluator.network.inputs
+    def _time(self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> dict[str, Any]:
+        opened, specs = evaluator.session, self.specs
+        own = artifact_engine(evaluator, OWN, candidate, folder=built.folder)
+        plan = EnginePlan(opened.threads, PROCESSES, ROUNDS, limit=evaluator.builder.verification.limit(candidate))
         timing = EngineTiming(
             [own, *specs],
-            references=[specs[0]],
-            types=types,
+            references=specs,
+            types=evaluator.network.inputs,
             plan=plan,
             folder=evaluator.folder / "rivals",
             device_lock=device_lock(opened.gpu),
-            inputs=CheckInputs(types, ranges=evaluator.network.ranges),
+            inputs=evaluator.network.check,
         )
         try:
             for _ in range(PROCESSES):
                 timing.run_turn()
         except EngineFailure as error:
-            return {specs[0].name: {"failure": str(error)}}
+            return {spec.name: {"failure": f"no engine takes the network; the last one: {error}"} for spec in specs}
         records = {record.spec.name: record for record in timing.comparison.records}
         rows = {spec.name: rows_by_engine(records, baseline=spec.name, plan=plan) for spec in specs}
         return {name: _row(by_engine[OWN], by_engine[name]) for name, by_engine in rows.items()}
+
+
+def _obstacle(session: Session) -> str:
+    if session.cannot_run_reason:
+        return session.cannot_run_reason
+    if session.model.format != "onnx":
+        return f"other engines run the ONNX file of a network, and this is `{session.model.format}`"
+    if session.model.cases:
+        return "the network has several cases"
+    return "" if session.device == "cpu" else "it is measured on processors only"
+
+
+def _specs(network: Path, names: Sequence[str] | None) -> list[EngineSpec]:
+    specs = []
+    for name in RIVALS if names is None else names:
+        try:
+            specs.append(engine_spec(name, network, python=_own_python(name)))
+        except EnvironmentFault as error:  # noqa: PERF203 -- three engines
+            if names is not None:
+                raise
+            _log.debug("no rival: %s", error)
+    return specs
 
 
 def _row(own: Mapping[str, Any], rival: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,8 +41,9 @@ from passsearch.errors import UserError
 from passsearch.evaluate import AUDIT_CASES, MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
-from passsearch.search import Run, RunOptions, audit_run, recorded_sequence, require_repetitions
+from passsearch.search import Run, RunOptions, require_repetitions
 from passsearch.store import RESULT, read_result
+from passsearch.studies import audit_run, recorded_sequence
 from passsearch.toolchain import cache_folder, user_cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
@@ -195,19 +196,19 @@ def tune(
     """Search pass selection and order for one network on one device.
 
     Args:
-        model: ``zoo:NAME[@batch]``, a path, or an object of a framework (docs/tutorial.md lists them).
+        model: ``zoo:NAME[@batch]``, a path, or an object of a framework (docs/guide/tutorial.md lists them).
         example_inputs: Inputs a torch module or a gluon block is traced with.
         inputs: Types of inputs that the file leaves open: ``"ids:int64[1,128]"``, a list of such texts, or a mapping
             from the name to ``"int64[1,128]"``, to a pair ``(shape, dtype)``, or to a tensor or array of that type.
         batch: Size of a symbolic first dimension.
         function: Function of a compiler module to tune in place of ``main``, or several with the shares of their calls:
-            ``"prefill:0.1,decode:0.9"``; see docs/howto/several_sizes.md.
+            ``"prefill:0.1,decode:0.9"``; see docs/guide/several_sizes.md.
         sizes: Sizes of open inputs with the shares of their calls: ``"ids=1x128:0.3,1x1024:0.7"``; a list of such
             texts for several inputs.
         keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         samples: NumPy file (``.npz``) with an array by the name of each input, of the input's shape and dtype, or with
             one more leading dimension for several samples. Outputs are also checked on all of them, and the first one
-            is timed. Without it, inputs are random, of values that make sense; see docs/howto/samples.md.
+            is timed. Without it, inputs are random, of values that make sense; see docs/guide/samples.md.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
             two of them for a Pareto front, as a list or with a comma.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
@@ -236,7 +237,7 @@ def tune(
         sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
-        plans: Plans by which artifacts are timed; the defaults are those of docs/measurement.md.
+        plans: Plans by which artifacts are timed; the defaults are those of docs/evidence/measurement.md.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step, the number of evaluated candidates and the number of trials.
 

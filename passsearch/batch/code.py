@@ -1,4 +1,4 @@
-"""What of a jobs file runs on a node, or writes elsewhere: the file may be another person's."""
+"""Code in a jobs file that a node would run, and folders of runs elsewhere: the file may be another person's."""
 
 from collections.abc import Iterator
 
@@ -8,12 +8,15 @@ from passsearch.evaluate import find_options
 
 
 def require_trusted(file: JobsFile, *, trust: bool) -> None:
-    """Refuse a jobs file that runs code, unless the user trusts it; if so, tell first what will run.
+    """Refuse a jobs file that runs code or writes elsewhere, unless the user trusts it; if so, tell first what it does.
 
     Raises:
-        UserError: The file runs code and the user does not trust it.
+        UserError: The file runs code or writes elsewhere, and the user does not trust it.
     """
     require_trust(file.path, list(map(printable, _code(file))), trust=trust)
+    if file.path.resolve().parent not in file.runs.resolve().parents:
+        place = f"runs in `{file.runs}`, which is not below the folder of the file"
+        require_trust(file.path, [place], trust=trust, danger="would write elsewhere", action="writes elsewhere")
 
 
 def _code(file: JobsFile) -> Iterator[str]:
@@ -24,8 +27,6 @@ def _code(file: JobsFile) -> Iterator[str]:
         yield "whatever its networks call (trust)"
     for device in file.devices:
         yield from _code_of_device(device)
-    if file.path.resolve().parent not in file.runs.resolve().parents:
-        yield f"runs in `{file.runs}`, which is not below the folder of the file"
 
 
 def _code_of_device(device: Device) -> Iterator[str]:

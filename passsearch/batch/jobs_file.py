@@ -40,6 +40,7 @@ _DEVICE_KEYS = (
     *(*_SLURM_TEXTS, *_SLURM_NUMBERS, "exclusive", "slurm"),
 )
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_UUID = re.compile(r"[A-Za-z0-9-]*")
 _DAY_MIN = 24 * 60
 # A run may exceed its limit by a tenth, and a node has to load the network and its frameworks first.
 _OVERTIME, _START_MIN = 1.1, 15
@@ -120,7 +121,7 @@ def read_jobs(path: Path) -> JobsFile:
     """
     document, folder = read_yaml(path, what="file of jobs"), path.resolve().parent
     if not isinstance(document, dict):
-        raise UserError(f"`{path}`: got no keys; allowed: a mapping with {', '.join(_KEYS)}. See docs/batch.md")
+        raise UserError(f"`{path}`: got no keys; allowed: a mapping with {', '.join(_KEYS)}. See docs/guide/batch.md")
     fields = Fields(document, str(path), "top level")
     fields.allow_only(_KEYS)
     options = _options(fields, folder)
@@ -205,12 +206,18 @@ def _device(owner: Fields, name: str, values: Json, options: Mapping[str, Json])
         name,
         toolchains=fields.texts("toolchains") or owner.texts("toolchains") or (None,),
         targets=fields.texts("targets") or owner.texts("targets") or (None,),
-        gpu=fields.text("gpu", default=""),
+        gpu=_gpu(fields),
         at_once=fields.integer("at_once", low=1, high=1000, default=1),
         container=fields.text("container", default=""),
         setup=fields.texts("setup"),
         slurm=_slurm_parameters(fields, options),
     )
+
+
+def _gpu(fields: Fields) -> str:
+    # It gets into the name of a lock.
+    allowed = "the UUID of a GPU: letters, digits and `-`"
+    return fields.matching("gpu", _UUID, allowed=allowed) if "gpu" in fields.values else ""
 
 
 def _slurm_parameters(fields: Fields, options: Mapping[str, Json]) -> dict[str, Json]:

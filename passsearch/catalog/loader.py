@@ -1,6 +1,6 @@
 """Read a dialect's catalog and the user's own files."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -99,6 +99,17 @@ def load(dialect: str, *extra_files: Path | str) -> Catalog:
     # References are checked last, because a pass may refer to a pass or class of a later file.
     _check_references(catalog)
     return catalog
+
+
+def find_entry(name: str, dialects: Sequence[str], *extra_files: Path | str) -> CatalogEntry:
+    """Return the entry of a pass in the first of these dialects that has it.
+
+    Raises:
+        UserError: None has it, or a file has a mistake.
+    """
+    catalogs = (load(dialect, *extra_files) for dialect in dialects)
+    catalog = next((each for each in catalogs if name in each.entries), None)
+    return (catalog or load(dialects[0], *extra_files)).entry(name)
 
 
 def other_dialect(dialect: str, name: str) -> str:

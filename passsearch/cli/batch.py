@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOCAL_S, CLUSTER_S = 2.0, 30.0
 """Seconds between two looks at the jobs with ``--wait``; a look asks a cluster's scheduler, which many share."""
 
-JobsPath = Annotated[Path, typer.Argument(metavar="JOBS.yaml", help="File of jobs; docs/batch.md explains its keys.")]
+JobsPath = Annotated[Path, typer.Argument(metavar="JOBS.yaml", help="File of jobs; docs/guide/batch.md has its keys.")]
 Executor = Annotated[
     str | None, typer.Option(metavar="NAME", help="local or slurm; by default what the file says, else local.")
 ]

@@ -12,6 +12,7 @@ from passsearch.cli.options import (
     Inputs,
     Memory,
     Model,
+    Reference,
     Samples,
     Target,
     Tolerance,
@@ -19,7 +20,7 @@ from passsearch.cli.options import (
     number_option,
 )
 from passsearch.cli.output import print_result, split_names
-from passsearch.core import read_inputs
+from passsearch.core import SOURCE, read_inputs
 from passsearch.errors import UserError
 
 
@@ -69,6 +70,7 @@ def bench(
     ] = None,
     target: Target = None,
     tolerance: Tolerance = None,
+    reference: Reference = SOURCE,
     memory: Memory = None,
     inputs: Inputs = None,
     batch: Batch = None,
@@ -103,6 +105,7 @@ def bench(
             processes=processes,
             target=target,
             tolerance=tolerance,
+            reference=reference,
             memory=memory,
             catalogs=catalogs or (),
             trust=trust,

@@ -56,14 +56,18 @@ def list_all(*, name: DialectName = DEFAULT_DIALECT, catalogs: Catalogs = None, 
 def show(
     pass_name: Annotated[str, typer.Argument(metavar="PASS", help="Name of a pass, as in `catalog list`.")],
     *,
-    name: DialectName = DEFAULT_DIALECT,
+    name: Annotated[
+        str | None,
+        typer.Option("--dialect", metavar="NAME", help="Dialect of the pass.", show_default="the first that has it"),
+    ] = None,
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
     """Show everything the catalog says about one pass."""
+    from passsearch.catalog import find_entry
     from passsearch.report import catalog_entry_text
 
-    document = asdict(_load(name, catalogs or ()).entry(pass_name))
+    document = asdict(find_entry(pass_name, [dialect(name).name] if name else [*DIALECTS], *catalogs or ()))
     print_result(document, catalog_entry_text(document), as_json=as_json)
 
 
@@ -136,7 +140,7 @@ def learn(
     from passsearch.catalog import format_proposal, summarize_spaces
     from passsearch.cli.explore import read_certificate
     from passsearch.cli.output import write_text
-    from passsearch.search import learn_schedules
+    from passsearch.studies import learn_schedules
 
     runs = [path for path in sources if path.is_dir()]
     certificates = [read_certificate(path) for path in sources if not path.is_dir()]

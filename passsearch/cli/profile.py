@@ -14,6 +14,7 @@ from passsearch.cli.options import (
     Inputs,
     KeepSymbolic,
     Memory,
+    Reference,
     Samples,
     Sizes,
     Target,
@@ -22,7 +23,7 @@ from passsearch.cli.options import (
     Trust,
 )
 from passsearch.cli.output import print_result, require_writable, split_names, write_text
-from passsearch.core import DEADLINE_S, read_inputs
+from passsearch.core import DEADLINE_S, SOURCE, read_inputs
 
 
 def profile(
@@ -47,6 +48,7 @@ def profile(
     target: Target = None,
     toolchain: ToolchainName = None,
     tolerance: Tolerance = None,
+    reference: Reference = SOURCE,
     inputs: Inputs = None,
     batch: Batch = None,
     function: Function = None,
@@ -79,6 +81,7 @@ def profile(
             target=target,
             toolchain=toolchain,
             tolerance=tolerance,
+            reference=reference,
             deadline=deadline,
             memory=memory,
             catalogs=catalogs or (),

@@ -25,8 +25,8 @@ USUAL_REPETITIONS = 3
 """Fewest fresh compiles that confirm a winner, unless the user says otherwise. Two leave intervals too wide to use."""
 
 # 2**-23 and 2**-10 are the machine epsilons of float32 and float16. Correct pipelines deviated by at most 23 and 22
-# epsilons, wrong ones by 0.1 and more: a looser limit (1e-3 in float32) hides real errors. docs/measurement.md has
-# the evidence. float64 gets more than 2**-52 allows, because TVM computes some of it in float32.
+# epsilons, wrong ones by 0.1 and more (docs/evidence/measurement.md): a looser limit (1e-3 in float32) hides errors.
+# float64 gets more than 2**-52 allows, because TVM computes some of it in float32.
 STRICT_LIMITS: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-23, "float16": 64 * 2**-10}
 """Largest deviation of outputs that rounding can explain, relative to the largest reference output, by the dtype that
 the network computes in."""
@@ -41,7 +41,8 @@ CHANGE_MARGIN = 4.0
 """Factor between the change of the reference's outputs, when inputs move by one rounding, and the deviation that this
 allows.
 
-Of 33 correct builds of a decoder on large inputs, the worst deviated by 2.4 times that change (docs/measurement.md).
+Of 33 correct builds of a decoder on large inputs, the worst deviated by 2.4 times that change
+(docs/evidence/measurement.md).
 """
 
 MOST_ALLOWED = 0.5

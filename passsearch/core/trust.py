@@ -10,7 +10,13 @@ _notices = logging.getLogger(NOTICE_LOG)
 
 
 def require_trust(
-    file: object, code: Sequence[str], *, trust: bool, danger: str = "would run code", otherwise: str = ""
+    file: object,
+    code: Sequence[str],
+    *,
+    trust: bool,
+    danger: str = "would run code",
+    action: str = "runs",
+    otherwise: str = "",
 ) -> None:
     """Refuse a file that runs code, unless the user trusts it; if so, tell first what will run.
 
@@ -18,7 +24,8 @@ def require_trust(
         file: The file, by the name that the user knows.
         code: Everything that the file would run, each in words; empty for a file that runs nothing.
         trust: True if the user trusts the file.
-        danger: What such parts of a file could do.
+        danger: What such parts of a file could do, in a refusal.
+        action: What such parts of a file do, in a notice.
         otherwise: A way on for users who do not trust the file.
 
     Raises:
@@ -28,4 +35,4 @@ def require_trust(
         way_on = f"{otherwise}, or --trust (trust=True)" if otherwise else "give --trust (trust=True)"
         raise UserError(f"`{file}` {danger}: {'; '.join(code)}. To go on: {way_on}.")
     for part in code:
-        _notices.warning("trusting `%s`, which runs: %s", file, part)
+        _notices.warning("trusting `%s`, which %s: %s", file, action, part)

@@ -18,7 +18,8 @@ __all__ = [
     "parse_version",
 ]
 
-DIALECTS: dict[str, Dialect] = {entry.name: entry for entry in (relay.DIALECT, relax.DIALECT)}
+DIALECTS: dict[str, Dialect] = {entry.name: entry for entry in (relax.DIALECT, relay.DIALECT)}
+"""All dialects by name; the first one is meant wherever none is named."""
 
 
 def dialect(name: str) -> Dialect:

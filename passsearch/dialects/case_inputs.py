@@ -13,8 +13,8 @@ import numpy as np
 
 from passsearch.core import SAMPLES, CheckInputs, InputRange, TensorType, check_archive, suggest_name
 from passsearch.dialects.contract import Array
-from passsearch.dialects.input_values import EDGES, FLOAT_EDGES, make_inputs
 from passsearch.errors import UserError
+from passsearch.standalone.deployment.input_values import EDGES, FLOAT_EDGES, make_inputs
 
 SAMPLE = "sample"
 """Beginning of the name of a case that is a sample of the user."""

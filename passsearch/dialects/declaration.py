@@ -9,6 +9,8 @@ from passsearch.core import BuildOptions, Candidate
 
 Version: TypeAlias = tuple[int, ...]
 
+_STANDALONE = Path(__file__).parents[1] / "standalone"
+
 
 @dataclass(frozen=True)
 class CompilerWheel:
@@ -47,8 +49,6 @@ class Dialect:
         name: The dialect's name as the user types it.
         tvm_versions: Half-open range of TVM versions. A trial import could not decide: TVM 0.19 has two IRs.
         bridge: ``module:Class`` of the bridge, loaded only in a worker.
-        script: Files of the deployment script, which needs no more than the compiler: the script itself first, then
-            the modules it imports from its own folder, and loaders of what it builds.
         saver: ``module:function`` that writes an in-memory module to a file; loaded in an interpreter with the
             compiler.
         packaged_version: Version of the TVM that the lock files install.
@@ -74,7 +74,6 @@ class Dialect:
     name: str
     tvm_versions: tuple[Version, Version]
     bridge: str
-    script: tuple[Path, ...]
     packaged_version: str
     saver: str
     checker: str
@@ -91,6 +90,15 @@ class Dialect:
     reference_passes: tuple[str, ...] = ()
     drops_nan: frozenset[str] = frozenset()
     has_cases: bool = False
+
+    @property
+    def script(self) -> tuple[Path, ...]:
+        """Files of the deployment script: the script itself first, then what it imports from beside it, and loaders."""
+        folders = (_STANDALONE / "deployment", _STANDALONE / self.name / "deployment")
+        files = (file for folder in folders for file in folder.iterdir() if file.suffix in (".py", ".cc", ".h"))
+        script = folders[0] / "build_model.py"
+        others = (file for file in files if file.name not in ("__init__.py", script.name))
+        return (script, *sorted(others, key=lambda file: file.name))
 
     def supports(self, version: Version) -> bool:
         """Return True if a TVM of this version has the dialect."""

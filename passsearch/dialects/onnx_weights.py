@@ -18,9 +18,9 @@ from passsearch.dialects.contract import Array
 def load(path: Path) -> onnx.ModelProto:
     """Return a model with all its weights but the large ones in other files, which ``is_mapped`` tells."""
     model = onnx.load(str(path), load_external_data=False)
-    kept = {weight.name for weight in model.graph.initializer if is_mapped(weight)}
-    for tensor in _tensors(model.graph):
-        if external_data_helper.uses_external_data(tensor) and tensor.name not in kept:
+    small = (weight for weight in model.graph.initializer if not is_mapped(weight))
+    for tensor in (*small, *_inner_tensors(model.graph)):
+        if external_data_helper.uses_external_data(tensor):
             external_data_helper.load_external_data_for_tensor(tensor, str(path.parent))
             tensor.data_location = TensorProto.DEFAULT
             del tensor.external_data[:]
@@ -48,10 +48,10 @@ def _bytes(tensor: TensorProto) -> int:
     return int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize) * math.prod(tensor.dims)
 
 
-def _tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
-    """Yield the weights of a graph and of the branches in it, and the tensors in attributes."""
-    yield from graph.initializer
+def _inner_tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    """Yield the tensors in attributes, and the weights of the branches there."""
     for attribute in (attribute for node in graph.node for attribute in node.attribute):
         yield from (attribute.t, *attribute.tensors)
         for inner in (attribute.g, *attribute.graphs):
-            yield from _tensors(inner)
+            yield from inner.initializer
+            yield from _inner_tensors(inner)

@@ -27,7 +27,7 @@ from passsearch.dialects.comparison import (
     slice_magnitudes,
 )
 from passsearch.dialects.contract import Array
-from passsearch.dialects.input_values import OVERFLOWING
+from passsearch.standalone.deployment.input_values import OVERFLOWING
 
 RunNetwork: TypeAlias = Callable[[Mapping[str, Array]], Sequence[Array]]
 """Function that returns the network's outputs on inputs by name."""

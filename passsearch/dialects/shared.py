@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import tvm
 
 from passsearch.core import BuildOptions, suggest_name
-from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, UserError
+from passsearch.standalone.deployment.linker import find_linker
 
 APPLY_LEVEL = 4
 """Opt level of the context of a single pass. TVM skips a pass of a higher level; no candidate pass is above 4."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.evaluate.compiler import Compiler
-from passsearch.evaluate.facts import FactStore
+from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.state_graph import Edge, EdgeKey
 from passsearch.store import Fact
 
@@ -110,11 +110,15 @@ class Applier:
         """Return the compiler's own hash of the root and of the state after every pass, up to the first failure."""
         hashes = []
         for state in self.states(pipeline):
-            fact = self._state_fact("hash", "hash", state)
-            if "failure" in fact:
+            found = self.hash(state)
+            if isinstance(found, Failure):
                 break
-            hashes.append(fact["hash"])
+            hashes.append(found)
         return hashes
+
+    def hash(self, state: str) -> str | Failure:
+        """Return the compiler's own hash of a state."""
+        return read_fact(self._state_fact("hash", "hash", state), lambda fact: str(fact["hash"]))
 
     def op_counts(self, state: str) -> Mapping[str, int]:
         """Return the counts of operators, fused groups and constants of a state; empty if they are unavailable."""
@@ -131,9 +135,9 @@ class Applier:
         answer = self.compiler.ask("apply", "text", state=state)
         return Failure.from_json(answer["failure"]) if "failure" in answer else str(answer["text"])
 
-    def save(self, state: str, path: Path) -> bool:
-        """Write a state's IR with its constants; return whether that succeeded."""
-        return "failure" not in self.compiler.ask("build", "save", state=state, path=str(path))
+    def save(self, state: str, path: Path) -> Failure | None:
+        """Write a state's IR with its constants; return why that failed."""
+        return read_fact(self.compiler.ask("build", "save", state=state, path=str(path)), lambda fact: None)
 
     def expand(self, state: str, steps: Sequence[PassSpec]) -> None:
         """Apply every one of these passes to a state, where that is not recorded."""

@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
-import passsearch.dialects
 from passsearch.frontends import digest_files
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 def dialect_digest(name: str) -> str:
     """Return the digest of a dialect's code; facts that were recorded with other code do not hold."""
-    home = Path(passsearch.dialects.__file__).parent
+    dialects, standalone = (_PACKAGE / room for room in ("dialects", "standalone"))
     # Only the shared files that importers, passes and builds use: a change of `declaration.py` must not discard every
     # cache.
-    files = ("contract.py", "constant_table.py", "cuda_libraries.py", "linker.py", "shared.py")
-    shared = [home / file for file in files]
-    return digest_files([*shared, *sorted((home / name).rglob("*.py"))])
+    shared = [dialects / file for file in ("contract.py", "constant_table.py", "shared.py")]
+    shared.append(standalone / "deployment" / "linker.py")
+    own = (file for room in (dialects, standalone) for file in sorted((room / name).rglob("*.py")))
+    return digest_files([*shared, *own])

@@ -15,15 +15,16 @@ from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import REFERENCE, Builder
 from passsearch.evaluate.compiler import Compiler
+from passsearch.evaluate.deployment import deployment_record
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.gain_memory import GainMemory
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
-from passsearch.evaluate.model_import import import_network, loadable_model, saved_network
+from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import OVERTIME, WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
-from passsearch.evaluate.seal import origin_of, seal
-from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.seal import origin_of
+from passsearch.evaluate.session import Session
 from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timed_records import (
@@ -36,7 +37,7 @@ from passsearch.evaluate.timed_records import (
 )
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
-from passsearch.store import EXPECTED, NETWORK, SAMPLES_FILE, STATES, Fact, Log, in_use
+from passsearch.store import STATES, Fact, Log, in_use
 from passsearch.toolchain import cache_folder, run_limit_bytes
 
 LEAST_RACE_S, RACE_SHARE = 1.0, 0.05
@@ -179,11 +180,11 @@ class WorkerEvaluator:
     def _drop_others(self) -> None:
         if self._needed is not None and self._disk.is_short():
             _log.info("dropping artifacts: with the log they hold %.1f MB", self._disk.held_bytes / 1e6)
-            self.builder.keep_only(self._needed)
+            self.builder.files.keep_only(self._needed)
 
     def keep_only(self, kept: Collection[Built]) -> None:
         """Delete the files of all artifacts but these."""
-        self.builder.keep_only(kept)
+        self.builder.files.keep_only(kept)
 
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
         """Time a candidate of a search against a reference, interleaved in one process.
@@ -193,7 +194,7 @@ class WorkerEvaluator:
         if self.session.cannot_run_reason:
             return CandidateSamples((), (), {})
         # Kernels and not binaries: values of parameters do not change the time. Pairs of binaries with the same kernels
-        # read 1.005 [0.996, 1.014] of each other on average (docs/search.md, benchmarks/collapse.py).
+        # read 1.005 [0.996, 1.014] of each other on average (docs/evidence/search.md, benchmarks/collapse.py).
         key = f"{reference.kernels}|{candidate.kernels}{self.session.plans_key('search_rounds')}"
         fact = self._facts.recall("samples", key)
         # A reference against itself is the baseline, whose failure ends the run: memory must not cause that.
@@ -307,7 +308,8 @@ class WorkerEvaluator:
             return processes
         profiles = []
         for built, answers in zip(artifacts, zip(*processes, strict=True), strict=True):
-            costs, has_calls = self.builder.kernel_costs(built), all(answer["calls"] is not None for answer in answers)
+            costs = self.builder.files.kernel_costs(built)
+            has_calls = all(answer["calls"] is not None for answer in answers)
             alone: Mapping[str, Any] | Failure = {}
             # What runs alone is not weighed by cases.
             is_metered = energy and self.session.sensors.meter is not None
@@ -348,7 +350,7 @@ class WorkerEvaluator:
         fact = self._facts.recall("consumed", key)
         if fact is None:
             # Folders do not say how to build them again. The caller can restore the artifacts and ask once more.
-            if not all(self.builder.has(Path(folder)) for folder in folders):
+            if not all(self.builder.files.has(Path(folder)) for folder in folders):
                 return None
             fact = self._facts.record("consumed", key, fact=self._timing.consumption(folders, plan))
         return read_fact(fact, Consumed.from_fact)
@@ -378,34 +380,10 @@ class WorkerEvaluator:
             self.session, network=self.network, pool=self._pool, verification=self.builder.verification
         )
 
-    def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
-        """Return what a deployment of a candidate needs, and write the imported network to ``folder``.
-
-        The record names the compiler's hash after every pass and the digest of the outputs on the inputs of
-        ``DEPLOYMENT_SEED``. It is ``None`` where the candidate does not build, computes other outputs on these inputs
-        than the network's own framework, or a hash could not be had.
-        """
-        built, hashes = self._build_files(candidate), self.applier.hashes(candidate.pipeline)
-        if isinstance(built, Failure) or len(hashes) <= len(candidate.pipeline.passes):
-            return None
-        expected = self.builder.verification.expected_outputs(built.folder, candidate)
-        if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
-            return None
-        seal(folder / NETWORK, saved_network(self.session.model.sha256))
-        if self.builder.source.runtime:
-            shutil.copyfile(self.builder.reference, folder / EXPECTED)
-        if samples := self.network.samples:
-            shutil.copyfile(samples, folder / SAMPLES_FILE)
-        return {
-            "states": hashes,
-            "expected": expected,
-            "seed": DEPLOYMENT_SEED,
-            **self.network.request(),
-            "inputs": self.network.inputs_to_json(),
-            "ranges": self.network.check.ranges_to_json(),
-            **({"samples": SAMPLES_FILE} if self.network.samples else {}),
-            "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
-            "tolerance": self.builder.verification.limit(candidate),
-            "reference": self.builder.source.to_json(),
-            "mean_tolerance": self.builder.verification.allowance(candidate).mean_limit,
-        }
+    def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | Failure:
+        """Return what a deployment of a candidate needs, and write the imported network to ``folder``."""
+        built = self._build_files(candidate)
+        if isinstance(built, Failure):
+            return built
+        parts: Any = {"network": self.network, "applier": self.applier, "builder": self.builder}
+        return deployment_record(built, candidate, session=self.session, folder=folder, **parts)

@@ -1,4 +1,4 @@
-"""The content that a fact of each kind must have: a right checksum does not say that a line is one."""
+"""The content that a fact of each kind must have; a line of a log with a right checksum may have another one."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,10 +7,13 @@ from passsearch.core import BuildOptions, Failure, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.errors import PassSearchError
 from passsearch.evaluate.records import BuildFact, Network
-from passsearch.evaluate.timed_records import CandidateSamples
+from passsearch.evaluate.timed_records import CandidateSamples, Consumed, PlaceTimes, TimedArtifacts, TimedSamples
 from passsearch.store import Fact
 
 TEXT, NUMBER, LIST, MAPPING = "text", "number", "list", "mapping"
+
+SOURCE = {"runtime": TEXT, "reason": TEXT, "outputs": LIST, "seconds": NUMBER}
+"""Keys of a ``SourceReference``."""
 
 KEYS: Mapping[str, Mapping[str, str]] = {
     "load": {"state": TEXT, "inputs": MAPPING, "summary": MAPPING},
@@ -24,12 +27,22 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "exploring": {"seconds": NUMBER},
     "kernels": {"kernels": LIST, "constant_bytes": NUMBER},
     "regions": {"regions": LIST},
+    "run": {"number": TEXT},
+    "source": SOURCE,
+    "import": SOURCE,
+    "timed": {"processes": LIST, "conditions": LIST, "wall_s": NUMBER},
+    "fresh": {"digest": TEXT, "apply_s": NUMBER, "seconds": NUMBER, "wall_s": NUMBER},
+    "consumed": {"consumed": LIST, "wall_s": NUMBER},
+    "first": {"found": LIST, "gains": MAPPING},
+    "lost nan": {"lost": NUMBER},
+    "profile": {"processes": LIST},
+    "kernels alone": {"kernels": MAPPING},
 }
 """Keys of facts that are no failures, by kind, with what their values must be."""
 
 
 def is_fact(kind: str, fact: Fact) -> bool:
-    """Return whether a fact has the content of its kind; one that has not counts as missing."""
+    """Return whether a fact has the content of its kind; a fact without it counts as missing."""
     try:
         if "failure" in fact:
             Failure.from_json(fact["failure"])
@@ -65,6 +78,13 @@ def _read_gain(fact: Fact) -> None:
     BuildOptions.from_json(fact["build"])
 
 
+def _read_first(fact: Fact) -> None:
+    for row in fact["found"]:
+        _read_gain(row)
+    if not all(_is(gain, NUMBER) for gain in fact["gains"].values()):
+        raise ValueError("gains are numbers")
+
+
 def _read_samples(fact: Fact) -> None:
     samples = CandidateSamples.from_fact(fact)
     if not all(_is(value, NUMBER) for row in (samples.reference, samples.candidate) for value in row):
@@ -89,5 +109,8 @@ _READERS: Mapping[str, Callable[[Fact], object]] = {
     "variant": _read_variant,
     # The fact of a deterministic pass is a failure, see above.
     "steady": lambda fact: fact["failure"],
-    "import": lambda fact: (fact["runtime"], fact["reason"], tuple(fact["outputs"]), float(fact["seconds"])),
+    "first": _read_first,
+    "timed": lambda fact: TimedSamples.from_fact(fact, TimedArtifacts(None, ())),
+    "consumed": Consumed.from_fact,
+    "places": PlaceTimes.from_fact,
 }

@@ -60,7 +60,7 @@ class GainMemory:
         known = {text: gains[key]["gain"] for text, key in keys.items() if key in gains}
         others = [fact for key, fact in gains.items() if key not in keys.values() and _may_lead(fact, allowed)]
         found = sorted(others, key=lambda fact: -fact["gain"])[:MOST_FOUND]
-        best = max(known.values(), default=1.0)
+        best = max([1.0, *known.values()])  # the baseline gains 1
         return {
             "found": [{name: fact[name] for name in ("pipeline", "build")} for fact in found if fact["gain"] > best],
             "gains": known,

@@ -56,7 +56,7 @@ class ImportProof:
         return [*dict.fromkeys((self._session.reference_steps, ()))]
 
     def note(self, outcome: Agreement | Failure) -> Agreement | Failure:
-        """Take the judgement of a candidate: a right one proves the import, a wrong one asks for the proof.
+        """Take the judgement of a candidate: a right one proves the import, wrong or tolerated ones ask for it.
 
         Returns:
             The judgement; where it is unknown whether the import is at fault, the failure says so.
@@ -68,8 +68,11 @@ class ImportProof:
         if self._is_over or not self._verification.source.key:
             return outcome
         if isinstance(outcome, Agreement):
-            if outcome.deviation is not None:
+            # A user's tolerance admits more than rounding explains.
+            if outcome.deviation is not None and outcome.limit <= self._verification.strict_limit:
                 self._end()
+            elif outcome.deviation is not None:
+                self._try()
             return outcome
         if outcome.kind != "wrong_result":
             return outcome

@@ -69,7 +69,7 @@ class MeasurementPlans:
     confirm_s: float = 600.0
     explore_s: float = 300.0
     explore_share: float = 0.05
-    # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/search.md).
+    # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/evidence/search.md).
     no_op_states: int = 20
 
     def number_of_processes(

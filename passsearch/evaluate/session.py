@@ -14,13 +14,13 @@ from typing import Any
 from passsearch.catalog import Catalog, load
 from passsearch.core import DEADLINE_S, SOURCE, Candidate, PassSpec, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
-from passsearch.dialects.input_values import EDGES
 from passsearch.errors import UserError
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.devices import complete_target, device_lock, device_of, has_driver
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.frontends import ModelFile, simplifier_version
 from passsearch.measure import Sensors, probe
+from passsearch.standalone.deployment.input_values import EDGES
 from passsearch.toolchain import (
     Toolchain,
     cache_folder,
@@ -267,7 +267,7 @@ class Session:
     def deviation_limit(self, candidate: Candidate, *, strict: float) -> float:
         """Return the largest deviation that a candidate's outputs may have; ``strict`` is the limit of exact passes."""
         # A tolerance for everyone would hide the errors of exact passes: a limit of 1e-3 is about 400 times the
-        # deviation of correct float32 pipelines (docs/measurement.md).
+        # deviation of correct float32 pipelines (docs/evidence/measurement.md).
         if self.tolerance is not None and self.catalog.approximates(candidate):
             return self.tolerance
         return strict

@@ -24,7 +24,7 @@ BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
 
 BASELINE_SHARE = 0.1
-"""Largest share of a run's time limit that a baseline takes for that: a default of 1.3 s once used up 60 s."""
+"""Largest share of a run's time limit that a baseline takes for that; a slow one could take all of a short limit."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Verification:
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._allowances: dict[str, Allowance] = {}  # by folder of an artifact
-        # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
+        # The limit follows from the coarsest type the network computes in (docs/evidence/measurement.md).
         summary = network.summary
         limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
         # An import that computes in a coarser type than its source must not be judged by that type.
@@ -189,11 +189,11 @@ class Verification:
         """Judge what ``compare`` answered by a candidate's allowance."""
         return read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate)))
 
-    def expected_outputs(self, folder: Path, candidate: Candidate) -> list[Any] | None:
+    def expected_outputs(self, folder: Path, candidate: Candidate) -> list[Any] | Failure:
         """Return digests of an artifact's outputs on the inputs that a deployment is checked with.
 
         Returns:
-            The digests; empty where nothing runs, ``None`` if it fails or the source computes something else.
+            The digests; empty where nothing runs. A failure if it fails or the source computes something else.
         """
         if self._session.cannot_run_reason:
             return []
@@ -202,10 +202,10 @@ class Verification:
             agreement = self.judge(self.compare(folder, cases=[DEPLOYMENT_SEED], is_baseline=False), candidate)
             if isinstance(agreement, Failure):
                 _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
-                return None
+                return agreement
         request = {**self.device_request("expect", folder), "seed": DEPLOYMENT_SEED}
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
-        return None if "failure" in answer else answer["expected"]
+        return read_fact(answer, lambda fact: [*fact["expected"]])
 
     def timing_request(self) -> dict[str, Any]:
         """Return what a request to time artifacts says about the reference, with which they are compared afterwards."""

@@ -7,17 +7,17 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
 from passsearch.core import PassSpec, printable
-from passsearch.dialects.checked_files import own_digest, sha256
 from passsearch.errors import UserError
 from passsearch.export.readme import CONTAINER, README, REQUIREMENTS, container_file, readme
 from passsearch.export.record import PIPELINE, SCHEMA, Deployment, read_record
+from passsearch.standalone.deployment.checked_files import own_digest, sha256
 from passsearch.store import NETWORK, write_json
 
 SCRIPT, ARTIFACT_FOLDER, LOADER = "build_model.py", "built", "run_model"
@@ -38,10 +38,17 @@ _AVAILABLE_MODULES = frozenset({*COMPILERS, "numpy", *sys.stdlib_module_names})
 _log = logging.getLogger(__name__)
 
 
-def write_deployment(folder: Path, deployment: Deployment) -> Path:
+def write_deployment(
+    folder: Path, deployment: Deployment, *, complete: Callable[[Path], None] = lambda folder: None
+) -> Path:
     """Write a folder that rebuilds the network with TVM and numpy alone, and replace an earlier export.
 
     The folder is written completely or not at all.
+
+    Args:
+        folder: The folder.
+        deployment: What it rebuilds.
+        complete: Gets the new folder, still beside its place; its error leaves an earlier export as it was.
 
     Returns:
         The absolute path of the folder.
@@ -51,13 +58,14 @@ def write_deployment(folder: Path, deployment: Deployment) -> Path:
     """
     folder = folder.resolve()
     _log.info("exporting %s to %s", deployment.pipeline, folder)
-    _check_replaceable(folder)
+    check_replaceable(folder)
     sources = _find_sources(deployment)
     # Beside the folder, not in the system's temporary folder: a rename works only within one file system.
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True)
         _write_files(partial, deployment, sources=sources)
+        complete(partial)
         _move_into_place(partial, folder)
     except OSError as error:
         file = f" (`{error.filename}`)" if error.filename else ""
@@ -288,8 +296,12 @@ def _write_instructions(folder: Path, deployment: Deployment) -> None:
     (folder / README).write_text(text, encoding="utf-8")
 
 
-def _check_replaceable(folder: Path) -> None:
-    """Raise an error if the folder has a file that neither an earlier export nor its script has written."""
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder with a file that neither an earlier export nor its script has written.
+
+    Raises:
+        UserError: The folder cannot be replaced.
+    """
     if not folder.exists():
         return
     if not folder.is_dir():

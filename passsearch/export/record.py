@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from passsearch.core import BuildOptions, Json, Pipeline
+from passsearch.core import BuildOptions, Case, Json, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.store import NETWORK
@@ -37,7 +37,7 @@ class Deployment:
         output_digests: Digest of every output (``passsearch.measure.outputs.digest``) for the inputs made from
             ``seed``.
         tolerance: Largest deviation of an output, as a share of the largest magnitude.
-        seed: Seed of the inputs (``passsearch.dialects.input_values``).
+        seed: Seed of the inputs (``passsearch.standalone.deployment.input_values``).
         tvm_commit: Commit of the TVM, empty if it does not report one.
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
         reference: What the network's outputs were compared with; see docs/reference/result.md. Empty in files from
@@ -66,6 +66,27 @@ class Deployment:
     reference: Mapping[str, Json] = field(default_factory=dict)
     ranges: Mapping[str, Json] = field(default_factory=dict)
     mean_tolerance: float | None = None
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any], **others: Any) -> "Deployment":
+        """Return a deployment from what ``WorkerEvaluator.deployment`` recorded.
+
+        Args:
+            record: The record; one of an earlier version has fewer keys.
+            others: The attributes that are not in the record.
+        """
+        return cls(
+            inputs=record["inputs"],
+            ranges=record.get("ranges", {}),
+            mean_tolerance=record.get("mean_tolerance"),
+            calls=tuple(Case.from_json(call).to_json() for call in record.get("calls", ())),
+            ir_hashes=tuple(record["states"]),
+            output_digests=tuple(record["expected"]),
+            tolerance=record["tolerance"],
+            seed=record["seed"],
+            reference=record.get("reference", {}),
+            **others,
+        )
 
 
 def read_pipeline(path: Path) -> Deployment:

@@ -13,9 +13,9 @@ import numpy as np
 from passsearch.core import CheckInputs
 from passsearch.dialects.case_inputs import case_inputs, timed_inputs
 from passsearch.dialects.contract import Array, Executable
-from passsearch.dialects.input_values import EDGES
 from passsearch.dialects.reference import MEAN, SLICES
 from passsearch.measure.outputs import changed_input, compare
+from passsearch.standalone.deployment.input_values import EDGES
 
 AfterCheck: TypeAlias = Callable[[Executable], Mapping[str, Any]]
 """Compares an artifact that was timed with the reference; returns the comparison, with ``changed`` (an input that the

@@ -25,9 +25,9 @@ from passsearch.dialects.comparison import (
     slice_magnitudes,
 )
 from passsearch.dialects.contract import Array, Executable
-from passsearch.dialects.input_values import EDGES, NOT_FINITE, OVERFLOWING
 from passsearch.dialects.reference import CHANGE, MEAN, changes_of_slices, make_reference
 from passsearch.measure.mixture import Mixture
+from passsearch.standalone.deployment.input_values import EDGES, NOT_FINITE, OVERFLOWING
 
 DIGEST_VALUES = 64
 """Number of values that a digest keeps of each output."""

@@ -25,12 +25,18 @@ def _headline(document: Mapping[str, Any]) -> str:
     if not rivals:
         return f"Compiled by `{document['pipeline']['name'] or 'the pipeline'}`; no other engine was beside it."
     # A rival that is ahead is said first.
-    order = sorted(rivals.items(), key=lambda item: float(item[1]["ratio"]["ratio"]))
-    return f"{', '.join(_ratio(name, row) for name, row in order)}."
+    order = sorted(rivals.items(), key=lambda item: min(float(ratio["ratio"]) for ratio in rival_ratios(item[1])))
+    return f"{'; '.join(_ratio(name, row) for name, row in order)}."
+
+
+def rival_ratios(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the throughput beside a rival by the fastest runs and by the medians; none if it failed."""
+    return [] if "failure" in row else [row["ratio"], row["ratio_of_medians"]]
 
 
 def _ratio(name: str, row: Mapping[str, Any]) -> str:
-    return f"{format_ratio(row['ratio'])} times {_ENGINES.get(name, name)}"
+    fastest, medians = map(format_ratio, rival_ratios(row))
+    return f"{fastest} times {_ENGINES.get(name, name)} by the fastest runs, {medians} by medians"
 
 
 def _tried(row: Mapping[str, Any]) -> tuple[str, str]:

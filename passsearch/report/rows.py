@@ -24,8 +24,9 @@ WITHHELD = "withheld"
 MOST_CONTRADICTION = 1.2
 """Largest factor between two latencies' ratio and the ratio that runs in turns have read.
 
-Both come from the same samples where two candidates ran side by side. A search times each candidate at another moment,
-and the machine may be busy at one of them: the ratio to what ran in turns with it then holds, and the latency does not.
+A search times each candidate at another moment, and the machine may be busy at one of them: the ratio to what ran in
+turns with it then holds, and the latency does not. Where two candidates were confirmed side by side, both come from the
+same processes, and a contradiction is evidence.
 """
 
 
@@ -145,13 +146,17 @@ def result_rows(document: Document) -> list[Row]:
     reference = document.get("baseline") or {}
     baseline = Row(_mark(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
     throughput = lookup(ratios, "throughput")
-    shown = _beside(reference, best, throughput)
+    # Beside a slow baseline the winner has few runs, so it has processes of its own.
+    number = lookup(document, "verdict", "processes")
+    is_apart = number is None or lookup(best, "latency_s", "processes") != number
+    shown = _beside(reference, best, throughput) if is_apart else best
     winner = Row(_mark("best", best), shown, throughput, lookup(ratios, "compile_time"))
     sequence = _sequence(document, is_confirmed=True)
     if sequence is None:
         return [baseline, winner]
     name = _mark(str(sequence["name"]), sequence)
-    timed = _beside(reference, _as_timed(sequence), sequence["ratio"])
+    timed = _as_timed(sequence)
+    timed = _beside(reference, timed, sequence["ratio"]) if is_apart else timed
     return [baseline, Row(name, timed, sequence["ratio"], None), winner]
 
 

@@ -36,8 +36,13 @@ def result_document(
     seconds: Mapping[str, float],
     interrupted: bool,
     measured_at: float,
+    recalled_times: int,
 ) -> Document:
-    """Return the whole result of one run; ``measured_at`` is the time of its last fact, in seconds since 1970."""
+    """Return the whole result of one run.
+
+    ``measured_at`` is the time of its last fact, in seconds since 1970; ``recalled_times`` is the number of schedules
+    of kernels that earlier runs have timed.
+    """
     tally, names = outcome.tally, [candidate.name for candidate in baselines(session, analysis)]
     best, confirmation, rejected = recommendation.best, recommendation.confirmation, recommendation.rejected
     is_baseline = best is scoring.baseline
@@ -55,7 +60,7 @@ def result_document(
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [label.to_json() for label in analysis.classes],
         "space": _space_document(outcome, analysis),
-        "composition": _composition(outcome),
+        "composition": _composition(outcome, recalled_times=recalled_times),
         "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(scored, session) for scored in _baselines(outcome, names)],
         "best": {
@@ -83,12 +88,13 @@ def _rejected(rejected: Rejected) -> Document:
     return {**identity, "ratio": ratio_document(rejected.ratio), "reason": rejected.reason}
 
 
-def _composition(outcome: SearchOutcome) -> Document | None:
+def _composition(outcome: SearchOutcome, *, recalled_times: int) -> Document | None:
     """Return what was composed of single kernels, or why nothing was."""
     composition = outcome.composition
-    if isinstance(composition, Failure):
-        return {"failure": composition.to_json()}
-    return None if composition is None else composition.to_json()
+    if composition is None:
+        return None
+    made = {"failure": composition.to_json()} if isinstance(composition, Failure) else composition.to_json()
+    return {**made, "recalled": recalled_times}
 
 
 def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:

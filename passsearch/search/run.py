@@ -13,9 +13,9 @@ from zlib import crc32
 from passsearch.catalog import require_searchable
 from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import OVERTIME, Built, Session, WorkerEvaluator
+from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
-from passsearch.search.bisection import find_faulty_passes, is_deviation, write_reproducer
+from passsearch.search.bisection import is_deviation, write_reproducers
 from passsearch.search.confirm import (
     LEAST_REPETITIONS,
     MORE_TIME,
@@ -173,13 +173,21 @@ class _Execution:
         # The outputs of a slow default take two inferences, and nobody deploys it by an export.
         is_slow = best is self._evaluation.scoring.baseline and self._left_s() < 2 * min(best.latency_s, default=0.0)
         deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
-        document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
+        if deployment is not None and not isinstance(deployment, Failure):
+            document["deployment"] = {**deployment, "paths": list(self._session.paths)}
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
         if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):
             self._report("looking for the passes that made outputs wrong", self._options.trials)
         kept = [self._evaluation.scoring.baseline.built, best.built]
-        document["reproducers"] = self._reproducers(document, kept)
+        document["reproducers"] = write_reproducers(
+            self._evaluator,
+            self._evaluation.tally.failures,
+            folder=self._folder.path,
+            kept=kept,
+            left_s=self._left_s,
+            context={key: document[key] for key in ("toolchain", "target", "model")},
+        )
         self._folder.write_result(document)
         # A continued run makes the others again where it needs them.
         self._evaluator.keep_only(kept)
@@ -206,8 +214,8 @@ class _Execution:
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
             measured_at=self._folder.measured_at,
+            recalled_times=self._evaluator.recalled_times,
         )
-        (document["composition"] or {})["recalled"] = self._evaluator.recalled_times
         limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
         return {**document, "reference": source.to_json(), "limits": limits, "reproducers": [], "deployment": None}
 
@@ -341,8 +349,10 @@ class _Execution:
 
     def _unsearched(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if there was time."""
+        levels = {candidate.name for candidate in self._session.dialect.baselines}
+        is_measured = any(scored.candidate.name not in levels for scored in self._evaluation.scored.values())
         kinds = {failure.kind for _, failure in self._evaluation.tally.failures}
-        if kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
+        if is_measured or kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
         reason = f"the time limit ended before a candidate was measured; {MORE_TIME}"
         return Failure("timeout", "measure", "", reason)
@@ -384,20 +394,3 @@ class _Execution:
         self._evaluator.make_room([baseline.built, best.built, *([beside] if beside else [])])
         candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if slow else baseline
         return Pairing(baseline.candidate, candidate, twin.built, objective, slow, beside)
-
-    def _reproducers(self, document: Document, kept: Sequence[Built]) -> list[Document]:
-        """Write reproducers of passes that made outputs deviate; all artifacts but ``kept`` make room for others."""
-        context = {key: document[key] for key in ("toolchain", "target", "model")}
-        return [
-            {
-                "passes": [str(step) for step in faulty.steps],
-                "folder": faulty.reproducer_folder,
-                "reason": faulty.failure.reason,
-            }
-            for faulty in find_faulty_passes(
-                self._evaluator, self._evaluation.tally.failures, kept=kept, left_s=self._left_s
-            )
-            if write_reproducer(
-                self._evaluator, faulty, folder=self._folder.path / faulty.reproducer_folder, context=context
-            )
-        ]

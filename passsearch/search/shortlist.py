@@ -15,7 +15,7 @@ from passsearch.search.scoring import Scoring
 SHORTLIST, QUICK = 5, 2
 """Number of candidates measured side by side, and how many of them are on the list because they compile fast."""
 
-# Ratios vary by half a percent from process to process (docs/measurement.md), and a search has one process.
+# Ratios vary by half a percent from process to process (docs/evidence/measurement.md), and a search has one process.
 NEAR_BEST = 0.98
 """Share of the best candidate's gain from which a candidate counts as nearly as good."""
 

@@ -7,6 +7,7 @@ from passsearch.toolchain.folders import (
     cache_folder,
     cache_limit_bytes,
     data_folder,
+    lock_file,
     run_limit_bytes,
     user_cache_folder,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "install_engine",
     "is_current",
     "list_toolchains",
+    "lock_file",
     "probe",
     "remove_engine",
     "remove_toolchain",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from passsearch.core import Json, folder_bytes
 from passsearch.dialects import DIALECTS
-from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, PassSearchError
+from passsearch.standalone.deployment.linker import find_linker
 from passsearch.toolchain.folders import cache_limit_bytes, data_folder, user_cache_folder
 from passsearch.toolchain.install import DISK_BYTES, installed_frameworks, is_current
 from passsearch.toolchain.probe import probe

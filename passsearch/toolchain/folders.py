@@ -11,8 +11,8 @@ from pathlib import Path
 
 import platformdirs
 
-from passsearch.core import NOTICE_LOG
-from passsearch.errors import UserError
+from passsearch.core import NOTICE_LOG, safe_file_name
+from passsearch.errors import EnvironmentFault, UserError
 
 DATA_VARIABLE = "PASSSEARCH_DATA_DIR"
 CACHE_VARIABLE = "PASSSEARCH_CACHE_GB"
@@ -86,6 +86,26 @@ def user_cache_folder() -> Path:
         if folder.stat().st_mode & 0o077:
             folder.chmod(PRIVATE)
     return folder
+
+
+def lock_file(name: str) -> Path:
+    """Return the file of a lock, the same for all processes of this user on this machine; the file is made.
+
+    Args:
+        name: Any text; a file of another person may name the device that it is of.
+
+    Raises:
+        EnvironmentFault: Neither the cache folder nor the folder of temporary files can hold it.
+    """
+    temporary = Path(tempfile.gettempdir()) / f"passsearch-locks-{os.getuid()}"
+    for folder in (user_cache_folder() / "locks", temporary):
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=PRIVATE, exist_ok=True)
+            # Another user's folder may hold a link to a file that a lock would empty.
+            if folder.lstat().st_uid == os.getuid():
+                (folder / safe_file_name(name)).touch()
+                return folder / safe_file_name(name)
+    raise EnvironmentFault(f"No folder can hold the lock `{name}`; make `{temporary}` one that only you may write.")
 
 
 def cache_limit_bytes() -> float:

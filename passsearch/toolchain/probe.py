@@ -16,7 +16,7 @@ from passsearch.toolchain.record import Toolchain
 TIMEOUT_S = 120.0
 """A first import of TVM from a network file system takes about a minute."""
 
-_SCRIPT = Path(__file__).parents[1] / "dialects" / "probe_script.py"
+_SCRIPT = Path(__file__).parents[1] / "standalone" / "probe_script.py"
 _MARK = "passsearch-probe:"
 
 _log = logging.getLogger(__name__)

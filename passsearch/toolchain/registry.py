@@ -40,7 +40,7 @@ def get_toolchain(name: str | None = None, *, dialect: str | None = None) -> Too
     """Return the toolchain of a name, or the first one that has a dialect.
 
     Args:
-        name: The toolchain's name; ``None`` for the first one.
+        name: The toolchain's name; ``None`` for the first one of the first dialect that any has.
         dialect: Without a name, the dialect that the toolchain must have; ``None`` for any.
 
     Raises:
@@ -49,7 +49,7 @@ def get_toolchain(name: str | None = None, *, dialect: str | None = None) -> Too
     """
     if name is not None:
         return _check_interpreter(_find(name))
-    for toolchain in _read():
+    for toolchain in sorted(_read(), key=lambda toolchain: [*DIALECTS].index(toolchain.dialect)):
         if dialect in (None, toolchain.dialect):
             return _check_interpreter(toolchain)
     # Registered toolchains come first: the user set them up on purpose, and this interpreter must be probed.

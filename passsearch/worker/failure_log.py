@@ -1,5 +1,6 @@
 """The traceback of a request that failed, in the log of workers, and the line of the user's own pass in it."""
 
+import contextlib
 import faulthandler
 import json
 import signal
@@ -28,8 +29,10 @@ def log_failure(error: BaseException, request: Mapping[str, Any]) -> None:
     """Print a request that failed and its whole traceback to standard error, which is the log of workers."""
     text = "".join(traceback.format_exception(error))
     asked = json.dumps({key: value for key, value in request.items() if key != "request"}, default=str)
-    sys.stderr.write(f"{TITLE}{asked[:MOST_REQUEST]}\n{text[-MOST_TRACEBACK:]}\n")
-    sys.stderr.flush()
+    # On a full disk the answer still has the reason, by which the failure is known as the machine's.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{TITLE}{asked[:MOST_REQUEST]}\n{text[-MOST_TRACEBACK:]}\n")
+        sys.stderr.flush()
 
 
 def log_deaths() -> None:
@@ -64,10 +67,17 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_own(name: str) -> bool:
-    """Return True for a file that is neither Python's, nor a package of its environment, nor passsearch's."""
+    """Return True for a file that is not of Python, a package of its environment, the compiler or passsearch."""
     file = Path(name)
     # Compiled code names its source by a relative path.
     if not file.is_absolute() or file.is_relative_to(_PACKAGE):
         return False
+    # Debian has its packages beside Python's own paths, and a compiler may come from anywhere.
+    if "dist-packages" in file.parts or any(file.is_relative_to(path) for path in _compiler_paths()):
+        return False
     paths = sysconfig.get_paths()
     return not any(file.is_relative_to(paths[part]) for part in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+def _compiler_paths() -> list[str]:
+    return [path for name in ("tvm", "tvm_ffi") for path in getattr(sys.modules.get(name), "__path__", ())]

@@ -39,7 +39,7 @@ def variants(level: int) -> dict[str, Candidate]:
 
 
 def table(networks: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/paper.md``."""
+    """Return the Markdown of ``docs/evidence/paper.md``."""
     heads = ["network", "passes before the build", "compiles in", "times neither", "of that passes", "constants"]
     rows = []
     for network, row in networks.items():

@@ -1,4 +1,4 @@
-"""Makes the paper's tables and figures from the results of ``run.py``: ``python tables.py --out docs/paper``.
+"""Makes the paper's tables and figures from the results of ``run.py``: ``python tables.py --out docs/evidence/paper``.
 
 The paper's own numbers stand beside the measured ones. Prints Markdown; with ``--out`` also writes CSV files and
 figures 2a, 2b and 3 there.

@@ -46,6 +46,7 @@ def test_a_pass_that_crashes_leaves_its_stack(job: Job, tiny_network: Path, bad_
     assert "bad_passes.py" in applied["traceback"]
 
 
+@pytest.mark.slow
 def test_a_pass_that_hangs_leaves_its_stack(job: Job, tiny_network: Path, bad_passes: Path) -> None:
     # Long enough for the import, which has the same deadline, on a busy machine.
     applied = passsearch.apply(tiny_network, "Hang", toolchain=job.toolchain.name, catalogs=[bad_passes], deadline=30)

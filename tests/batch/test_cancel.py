@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from passsearch.batch.queues import LocalQueue
 from passsearch.batch.records import JobRecords, Submission
-from passsearch.toolchain import Toolchain, cache_folder
+from passsearch.toolchain import Toolchain, lock_file
 
 pytest.importorskip("submitit", reason="needs: pip install 'passsearch[batch]'")
 
@@ -36,9 +36,7 @@ def test_jobs_that_wait_for_the_device_are_cancelled_and_go_on_later(
         f"runs: runs\nnetworks: [{tiny_network}]\nobjectives: [throughput, latency]\ntoolchains: [{relax.name}]\n"
         "options: {trials: 1, confirm: 0, passes: [FoldConstant]}\n"
     )
-    lock = cache_folder() / "locks" / f"batch-{socket.gethostname()}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock):
+    with FileLock(lock_file(f"batch-{socket.gethostname()}.lock")):
         submitted = batch("submit", file)["submitted"]
         end = time.monotonic() + 300
         while not all(row["host"] for row in batch("status", file)["jobs"]):

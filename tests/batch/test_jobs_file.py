@@ -112,7 +112,7 @@ def test_a_mistake_is_named_in_one_line(tmp_path: Path, old: str, new: str, mess
 
 
 def test_the_files_of_the_documentation_are_read(tmp_path: Path) -> None:
-    blocks = (Path(__file__).parents[2] / "docs" / "batch.md").read_text().split("```yaml\n")[1:]
+    blocks = (Path(__file__).parents[2] / "docs" / "guide" / "batch.md").read_text().split("```yaml\n")[1:]
     assert [len(_jobs(tmp_path, block.partition("```")[0])) for block in blocks] == [4, 8]
 
 

@@ -57,6 +57,7 @@ def test_what_runs_code_is_printed_and_refused_without_trust(
         assert what in error and "--trust" in error and error.count("\n") == 1
     assert not (tmp_path / "runs").exists()
     require_trusted(read_jobs(file), trust=True)
+    assert ("would run code" in error) == ("runs in" not in error), "a place is no code"
     assert main(["batch", "status", str(file)]) == 0, "a look runs nothing"
 
 
@@ -66,6 +67,11 @@ def test_names_of_devices_are_plain(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="a name of letters, digits") as error:
         read_jobs(write(tmp_path, text))
     assert "\n" not in str(error.value) and "\x1b" not in str(error.value)
+
+
+def test_a_gpu_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the UUID of a GPU"):
+        read_jobs(write(tmp_path, HARMLESS.replace("cpu: {", 'cpu: {gpu: "x/../../../new/y", ')))
 
 
 def test_a_folder_with_a_line_break_is_refused(tmp_path: Path) -> None:

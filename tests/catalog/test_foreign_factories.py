@@ -25,6 +25,13 @@ def test_the_catalogs_own_factory_is_used() -> None:
     assert check({ENTRY.name: ENTRY.factory}) == {ENTRY.name: ENTRY.factory}
 
 
+def test_a_factory_of_an_earlier_version_is_todays() -> None:
+    earlier = {"ScheduleCPU": "passsearch.dialects.relax.schedules:ScheduleCPU"}
+    today = {"ScheduleCPU": "passsearch.standalone.relax.cpu_schedules:ScheduleCPU"}
+    steps, catalog = Pipeline.parse("ScheduleCPU"), load("relax")
+    assert check_factories(steps, earlier, catalog, file=FILE, trust=False) == today
+
+
 @pytest.mark.parametrize("factory", ["os:system", "passsearch.dialects.shared:load_function", ""])
 @pytest.mark.parametrize("name", [ENTRY.name, "Unknown"])
 def test_another_factory_is_refused_with_file_pass_and_function(name: str, factory: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from passsearch.analysis import feature_names
-from passsearch.catalog import Catalog, insert_prerequisites, load, read_yaml
+from passsearch.catalog import Catalog, find_entry, insert_prerequisites, load, read_yaml
 from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.errors import UserError
 
@@ -283,3 +283,10 @@ def test_a_mapping_may_replace_a_value_that_it_merges(tmp_path: Path) -> None:
     path.write_text("- [&first {a: 1}]\n- [[&second {<<: *first, a: 2}]]\n- {<<: *second, b: 3}\n")
     document = read_yaml(path, what="file")
     assert document[:2] == [[{"a": 1}], [[{"a": 2}]]]  # type: ignore[index]
+
+
+def test_a_pass_is_found_in_the_first_dialect_that_has_it() -> None:
+    assert find_entry("ScheduleCPU", ["relay", "relax"]).factory.startswith("passsearch.standalone.relax.")
+    assert find_entry("FoldConstant", ["relay", "relax"]).factory.startswith("passsearch.standalone.relay.")
+    with pytest.raises(UserError, match="Unknown pass `Fold`"):
+        find_entry("Fold", ["relay", "relax"])

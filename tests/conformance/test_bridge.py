@@ -15,11 +15,11 @@ import passsearch
 from passsearch.core import BuildOptions, CheckInputs, Pipeline, TensorType
 from passsearch.dialects import dialect
 from passsearch.dialects.contract import KERNEL_HASHES
-from passsearch.dialects.linker import find_linker
 from passsearch.errors import UserError, WorkerDied
 from passsearch.evaluate import device_lock
 from passsearch.export import Deployment, write_deployment
 from passsearch.measure import probe
+from passsearch.standalone.deployment.linker import find_linker
 from passsearch.toolchain import Toolchain, host_target
 from passsearch.toolchain import probe as probe_toolchain
 from passsearch.worker import Worker

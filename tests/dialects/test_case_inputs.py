@@ -7,8 +7,8 @@ import pytest
 
 from passsearch.core import CheckInputs, InputRange, TensorType
 from passsearch.dialects.case_inputs import case_inputs, checked_cases, timed_inputs, with_samples
-from passsearch.dialects.input_values import EDGES
 from passsearch.errors import UserError
+from passsearch.standalone.deployment.input_values import EDGES
 
 CASES = (1, 2, 3, *EDGES)
 

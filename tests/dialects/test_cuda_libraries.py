@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.dialects import cuda_libraries
-from passsearch.dialects.linker import find_linker
+from passsearch.standalone.deployment.linker import find_linker
+from passsearch.standalone.relax.deployment import cuda_libraries
 from passsearch.toolchain import Toolchain
 from passsearch.toolchain.doctor import check_cuda
 
@@ -68,7 +68,8 @@ def test_the_stand_in_reports_no_device(tmp_path: Path) -> None:
     runtime.write_bytes(b"x\0cuModuleLoadData\0cudaMalloc\0cuLaunchKernelEx\0")
     # A process of its own: a library of this name, once loaded, stays.
     code = (
-        "import ctypes, sys; from pathlib import Path; from passsearch.dialects import cuda_libraries as c;"
+        "import ctypes, sys; from pathlib import Path;"
+        "from passsearch.standalone.relax.deployment import cuda_libraries as c;"
         f"c._load_stand_in(Path({str(runtime)!r}), {find_linker()!r});"
         f"print(ctypes.CDLL({cuda_libraries.DRIVER!r}).cuModuleLoadData())"
     )
@@ -81,7 +82,7 @@ def test_powers_of_negative_numbers_are_numbers(cuda_relax: Toolchain) -> None:
     """Fast math computes a power by the logarithm of its base, which is NaN for a negative one."""
     kernel = 'extern "C" __global__ void square(float* x) { x[0] = powf(x[0], 2.0f); }'
     code = (
-        "from passsearch.dialects import cuda_libraries; from tvm.support.nvcc import compile_cuda;"
+        "from passsearch.standalone.relax.deployment import cuda_libraries; from tvm.support.nvcc import compile_cuda;"
         f"compile = lambda: compile_cuda({kernel!r}, target_format='ptx', arch='compute_90').decode();"
         "cuda_libraries._load_nvrtc, load = lambda: None, cuda_libraries._load_nvrtc;"
         f"cuda_libraries.prepare({find_linker()!r}); fast = compile(); load(); load();"
@@ -113,7 +114,7 @@ def test_a_kernel_is_the_same_with_headers_that_hold_what_kernels_use(
     traits = "#include <cuda/std/type_traits>\nnamespace std { using cuda::std::is_same; }\n"
     kernel = f'{include}{traits}extern "C" __global__ void change(float* x, int n) {{ {line} }}'
     code = (
-        "from passsearch.dialects import cuda_libraries; from tvm.support.nvcc import compile_cuda;"
+        "from passsearch.standalone.relax.deployment import cuda_libraries; from tvm.support.nvcc import compile_cuda;"
         f"compile = lambda: compile_cuda({kernel!r}, target_format='ptx', arch='compute_90').decode();"
         f"cuda_libraries.prepare({find_linker()!r}); small = compile();"
         "from cuda.bindings import nvrtc; nvrtc.nvrtcCreateProgram = nvrtc.nvrtcCreateProgram.args[0];"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from passsearch.dialects import DIALECTS
-from passsearch.dialects import linker as linker_module
-from passsearch.dialects.linker import find_linker
+from passsearch.standalone.deployment import linker as linker_module
+from passsearch.standalone.deployment.linker import find_linker
 
 Programs = Callable[..., None]
 CHOICES = [

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from passsearch.dialects.machine_pool import InputError, MachinePool, Network
+from passsearch.standalone.deployment.machine_pool import InputError, MachinePool, Network
 
 OPEN = [["x", "float32", ["n", 8]], ["mask", "bool", ["n"]], ["any", "int32", ["*"]]]
 """Inputs of which two have an open size in common."""

@@ -1,6 +1,7 @@
 """The checks of a deployment script, without a compiler."""
 
 import importlib
+import mmap
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ import pytest
 
 import passsearch.dialects
 from passsearch.measure.outputs import digest
+from passsearch.standalone.deployment.checked_files import SUMS, put_in_place, write_sums
 
 HOME = str(Path(passsearch.dialects.__file__).parent)
 INPUTS, OTHERS = ({"x": np.full((4, 4), value, "float32")} for value in (1.0, 2.0))
@@ -74,3 +76,20 @@ def test_a_lost_slice_and_a_common_factor_are_refused_though_the_largest_value_a
     # What earlier versions recorded has neither.
     old = {name: value for name, value in record.items() if name not in ("mean_abs", "slices")}
     assert checks.finer_fault(lost, old, 1e-3) == ""
+
+
+def test_a_library_that_another_process_has_mapped_outlives_a_new_build(tmp_path: Path) -> None:
+    first, second, out = (tmp_path / name for name in ("first", "second", "out"))
+    for folder, names in ((first, ("network.so", "examples/input-0.npy")), (second, ("network.so",))):
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(folder.name.encode() * 4096)
+        write_sums(folder)
+    put_in_place(first, out)
+    (out / "notes.txt").write_text("the user's")
+    with (out / "network.so").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        put_in_place(second, out)
+        assert mapped[:] == b"first" * 4096
+    assert (out / "network.so").read_bytes() == b"second" * 4096
+    files = sorted(file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file())
+    assert files == [SUMS, "network.so", "notes.txt"]

@@ -12,7 +12,7 @@ from passsearch.cli import app
 from passsearch.toolchain import Toolchain
 
 ROOT = Path(__file__).parents[2]
-TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
+TUTORIAL = (ROOT / "docs" / "guide" / "tutorial.md").read_text()
 ENDINGS = {**dict.fromkeys(("audit", "compare", "explore"), (0, 1)), "tune": (0, 4, 5)}
 """Exit statuses of commands that may answer no, or leave it open: a network this small is measured in microseconds."""
 

@@ -18,16 +18,18 @@ from passsearch.frontends import resolve
 from passsearch.measure import SensorReading, Sensors, WindowPlan
 from passsearch.report.profile import profile_html, profile_text
 from passsearch.search import (
-    ComparisonOptions,
     Document,
     Run,
     RunOptions,
-    Side,
-    compare_candidates,
     named_candidate,
-    profile_candidates,
 )
 from passsearch.store import Log
+from passsearch.studies import (
+    ComparisonOptions,
+    Side,
+    compare_candidates,
+    profile_candidates,
+)
 from passsearch.toolchain import Toolchain
 
 WATTS = 50.0

@@ -91,6 +91,28 @@ def test_a_compiler_is_started_again_when_its_starting_thread_has_ended(pool: Wo
     assert pool.compiler() is pool.compiler()
 
 
+@pytest.mark.parametrize("way_out", ["close", "interrupt"])
+def test_a_timing_process_is_ended_though_its_start_was_interrupted(
+    way_out: str, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = list[str]()
+
+    def wait(_: InstantWorker) -> None:
+        if way_out == "interrupt":
+            pool.interrupt()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(InstantWorker, "wait_until_ready", wait, raising=False)
+    for name in ("close", "kill"):
+        monkeypatch.setattr(InstantWorker, name, lambda _, name=name: ended.append(name), raising=False)
+    monkeypatch.setattr(pool, "_start_once", lambda *_, **__: InstantWorker())
+    pool.start_timer()
+    with pytest.raises(KeyboardInterrupt):
+        pool.timer()
+    pool.close()
+    assert ended == (["kill", "close"] if way_out == "interrupt" else ["close"])
+
+
 def test_a_toolchain_whose_tvm_was_replaced_is_not_used(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
     session = open_session(resolve(tiny_network, folder=tmp_path), toolchain=relax.name, target=None)
     earlier = replace(session, toolchain=replace(session.toolchain, tvm_version="0.26.0"))

@@ -14,6 +14,7 @@ import pytest
 
 import passsearch
 from passsearch.api.common import open_evaluator
+from passsearch.core import Candidate, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator, model_import, source_reference
 from passsearch.evaluate.session import AUDIT_CASES, RecordedReference
@@ -77,6 +78,20 @@ def test_an_import_of_another_network_is_refused_with_the_first_node_that_differ
         pytest.raises(UserError, match=f"imported as another network.*ONNX Runtime.*{node}.*--reference import"),
     ):
         baseline(evaluator)
+
+
+def test_a_tolerance_proves_no_import(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
+    (tmp_path / "misread").mkdir()
+    options: dict[str, Any] = {"toolchain": relax.name, "remember": False, "tolerance": 0.05}
+    fast = Candidate(Pipeline.parse("FastMathTransform"))
+    with passsearch.session(tiny_network, **options) as evaluator:
+        assert isinstance(evaluator.build_candidate(fast), Built) and evaluator.builder.prove_import().runtime
+    with (
+        an_importer_that(round_the_scale, tmp_path / "misread"),
+        passsearch.session(tiny_network, **options) as evaluator,
+        pytest.raises(UserError, match="imported as another network"),
+    ):
+        evaluator.build_candidate(fast)
 
 
 def test_a_wrong_import_can_be_measured_and_says_that_it_is_unproven(
@@ -155,7 +170,7 @@ def test_a_source_without_time_for_all_inputs_still_proves_and_deploys(
         assert isinstance(auditor.build_candidate(session.dialect.baseline), Built)
         audited = auditor.builder.source
     assert isinstance(agreement, Agreement) and agreement.cases == 1
-    assert deployment is not None and deployment["expected"]
+    assert isinstance(deployment, dict) and deployment["expected"]
     assert not audited.runtime and "too slow to run on further inputs" in audited.reason
 
 
@@ -213,11 +228,19 @@ def test_a_benchmark_proves_the_import_by_what_it_compiles(
     assert right["imports"][0][relax.name]["runtime"].startswith("ONNX Runtime")
     assert "failure" not in right["rows"][0] and "proven by ONNX Runtime" in str(right)
     (tmp_path / "misread").mkdir()
-    with (
-        an_importer_that(take_relu_for_abs, tmp_path / "misread"),
-        pytest.raises(UserError, match="imported as another network"),
-    ):
-        passsearch.bench(tiny_network, [f"{relax.name}:default"], **quick)
+    with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
+        with pytest.raises(UserError, match=r"imported as another network.*reference="):
+            passsearch.bench(tiny_network, [f"{relax.name}:default"], **quick)
+        as_it_is = passsearch.bench(tiny_network, [f"{relax.name}:default"], reference="import", tolerance=1e9, **quick)
+    assert as_it_is["imports"][0][relax.name]["kind"] == "import" and "failure" not in as_it_is["rows"][0]
+
+
+def test_a_profile_of_the_import_as_it_is(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
+    (tmp_path / "misread").mkdir()
+    with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
+        with pytest.raises(UserError, match=r"imported as another network.*reference="):
+            passsearch.profile(tiny_network, toolchain=relax.name)
+        assert passsearch.profile(tiny_network, toolchain=relax.name, reference="import")["pipelines"]
 
 
 def test_a_benchmark_leaves_out_a_toolchain_that_imports_another_network(

@@ -139,7 +139,7 @@ def test_a_script_with_a_wrong_pass_is_refused(relax: Toolchain, tmp_path: Path,
     pipeline = Pipeline.parse(step)
     with open_evaluator(session, remember=False) as evaluator:
         record, hashes = evaluator.deployment(Candidate(), tmp_path), evaluator.applier.hashes(pipeline)
-    assert record is not None
+    assert isinstance(record, dict)
     names = ("inputs", "ranges", "mean_tolerance", "tolerance", "seed", "reference")
     deployment = Deployment(
         dialect=session.dialect,

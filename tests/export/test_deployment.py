@@ -17,10 +17,10 @@ from deployments import PIPELINES, deploy_by_worker
 import passsearch
 from passsearch.core import BuildOptions, PassSpec, Pipeline
 from passsearch.dialects import DIALECTS
-from passsearch.dialects.checked_files import own_digest, write_sums
 from passsearch.errors import UserError
 from passsearch.export import Deployment, read_pipeline, write_deployment
 from passsearch.measure.outputs import digest
+from passsearch.standalone.deployment.checked_files import own_digest, write_sums
 from passsearch.toolchain import Toolchain
 
 LOADERS = (
@@ -268,6 +268,20 @@ def test_a_failed_export_keeps_the_earlier_one(tmp_path: Path, deployment: Deplo
     incomplete = replace(deployment, network=tmp_path / "lost.json", seed=5)
     with pytest.raises(UserError, match=r"Cannot export .*No such file .*lost\.json"):
         write_deployment(folder, incomplete)
+    assert (folder / "pipeline.json").read_bytes() == before
+    assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
+
+
+def test_a_folder_that_does_not_build_keeps_the_earlier_one(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    before = (folder / "pipeline.json").read_bytes()
+
+    def fail(new: Path) -> None:
+        assert (new / "build_model.py").exists() and new.parent == folder.parent
+        raise UserError("it does not build")
+
+    with pytest.raises(UserError, match="it does not build"):
+        write_deployment(folder, replace(deployment, seed=5), complete=fail)
     assert (folder / "pipeline.json").read_bytes() == before
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
 

@@ -15,11 +15,11 @@ import pytest
 import short_plans
 
 import passsearch
-from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Session, WorkerLimits
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.machine_health import machine_problem
+from passsearch.standalone.deployment.linker import find_linker
 from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 

@@ -1,7 +1,7 @@
 """Architectures that passsearch should take: small configurations with random weights, in the form that users have.
 
-``benchmarks/import_networks.py`` tries each on both dialects and writes the table of ``docs/networks.md``; tests take a
-few.
+``benchmarks/import_networks.py`` tries each on both dialects and writes the table of ``docs/evidence/networks.md``;
+tests take a few.
 """
 
 from __future__ import annotations

@@ -266,6 +266,19 @@ def test_no_row_contradicts_itself(result: dict[str, Any], factor: float, is_sho
     assert (">–<" in result_html(result).partition("O0")[2][:60]) is not is_shown
 
 
+@pytest.mark.parametrize(("processes", "is_shown"), [(6, True), (2, False), (None, False)])
+def test_medians_that_refute_a_confirmed_ratio_are_shown(
+    result: dict[str, Any], processes: int | None, is_shown: bool
+) -> None:
+    best, baseline = (result[row]["latency_s"]["median"] for row in ("best", "baseline"))
+    result["ratios"]["throughput"] = {"ratio": 1.4 * baseline / best, "interval": None}
+    result["verdict"]["processes"], result["best"]["latency_s"]["processes"] = processes, 6
+    text = result_text(result, width=132)
+    [cells] = [line.split() for line in text.splitlines() if line.split()[:1] == ["best"]]
+    assert (cells[1] != "–") is is_shown, "with processes of its own, another load explains a contradiction"
+    assert ("another load than for the baseline" in text) is not is_shown
+
+
 def test_times_of_kernels_from_earlier_runs_predict_nothing(result: dict[str, Any]) -> None:
     composition = {"pipeline": "p", "begin_s": 0.02, "predicted_s": 0.01, "bound_s": 0.01, "kernels": 3, "variants": 9}
     result["composition"] = {**composition, "combinations_log10": 4.0, "decisions": [], "recalled": 0}

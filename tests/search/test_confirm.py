@@ -23,9 +23,9 @@ from passsearch.evaluate import (
 from passsearch.evaluate.testing import Fatigue, Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, Pairing, confirm
-from passsearch.search.audit import _confirm_again
 from passsearch.search.confirm import slow_baseline_processes
 from passsearch.search.repetition import Repetition, summarize
+from passsearch.studies.audit import _confirm_again
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))

@@ -12,6 +12,7 @@ from passsearch.evaluate import Built, MeasurementPlans
 from passsearch.measure import Ratio
 from passsearch.search import Pairing, RunOptions, Scored, run
 from passsearch.search.best_sequence import BestSequence
+from passsearch.search.records import Tally
 from passsearch.search.run import _Execution
 from passsearch.search.time_plan import TimePlan
 from passsearch.store import Fact, Log
@@ -87,3 +88,16 @@ def test_a_confirmation_is_found_again_with_its_sequence_or_without(
         scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=Objective.parse("throughput"))
         best = replace(scored(BEST), built=built("best"))
         assert execution(log)._confirm(best, scoring, sequence) is True  # type: ignore[comparison-overlap]
+
+
+@pytest.mark.parametrize("names", [["O3"], ["O3", "O0"], ["O3", "", "O0"]])
+def test_the_time_limit_is_no_reason_where_a_candidate_was_measured(names: list[str], tmp_path: Path) -> None:
+    levels = tuple(Candidate(build=BUILD, name=name) for name in ("O0", "O3"))
+    timeout = Candidate(build=BUILD), Failure("timeout", "build", "", "")
+    with Log(tmp_path / "log.jsonl") as log:
+        run: Any = execution(log)
+        run._session = SimpleNamespace(dialect=SimpleNamespace(baselines=levels))
+        run._search = SimpleNamespace(outcome=SimpleNamespace(coverage=SimpleNamespace(ended="time limit")))
+        measured = {name: scored(Candidate(build=BUILD, name=name)) for name in names}
+        run._evaluation = SimpleNamespace(scored=measured, tally=Tally(evaluated=2, failures=[timeout]))
+        assert (run._unsearched() is None) == ("" in names)

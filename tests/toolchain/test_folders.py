@@ -20,10 +20,10 @@ def test_only_the_user_may_enter_the_cache_folder() -> None:
 LOOK = "from passsearch.toolchain import cache_folder; [print(cache_folder()) for _ in range(2)]"
 
 
-def look(cache: Path, *words: str) -> tuple[list[str], str]:
+def look(cache: Path, *words: str, program: str = LOOK) -> tuple[list[str], str]:
     """Return the cache folder that a command would use, asked twice, and what it tells its user."""
-    command = [*words, sys.executable, "-c", f"import logging; logging.basicConfig(); {LOOK}"]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    command = [*words, sys.executable, "-c", f"import logging; logging.basicConfig(); {program}"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "TMPDIR": str(cache)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split(), done.stderr
@@ -51,3 +51,10 @@ def test_a_cache_folder_that_cannot_be_written_is_named_in_one_line(tmp_path: Pa
 def test_a_cache_folder_that_can_be_written_is_used(tmp_path: Path) -> None:
     (first, second), told = look(tmp_path)
     assert first == second == str(tmp_path / "passsearch") and told == ""
+
+
+def test_processes_share_a_lock_where_the_cache_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "passsearch").touch()
+    lock = "from passsearch.evaluate import device_lock; print(device_lock('GPU-1'))"
+    locks = {look(tmp_path, program=lock)[0][0] for _ in range(2)}
+    assert len(locks) == 1 and Path(locks.pop()).parent.stat().st_mode & 0o777 == 0o700

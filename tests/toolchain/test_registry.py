@@ -25,6 +25,14 @@ def test_a_toolchain_that_is_installed_again_keeps_its_place(data_folder: Path, 
     assert list_toolchains() == (toolchain, other), "the first one is the default"
 
 
+def test_without_a_name_the_first_dialect_is_meant(data_folder: Path, toolchain: Toolchain) -> None:
+    register(replace(toolchain, name="old", dialect="relay"))
+    assert get_toolchain().name == "old"
+    register(replace(toolchain, name="new", dialect="relax"))
+    register(replace(toolchain, name="newer", dialect="relax"))
+    assert get_toolchain().name == "new"
+
+
 def test_removing_keeps_the_interpreter_of_the_user(data_folder: Path, toolchain: Toolchain) -> None:
     register(toolchain)
     assert remove_toolchain("mine") == toolchain
@@ -42,7 +50,7 @@ def test_removing_deletes_an_installed_environment(data_folder: Path, toolchain:
 
 
 def test_none_installed_names_the_command(data_folder: Path) -> None:
-    with pytest.raises(EnvironmentFault, match="passsearch toolchain install relay"):
+    with pytest.raises(EnvironmentFault, match="passsearch toolchain install relax"):
         get_toolchain()
     with pytest.raises(EnvironmentFault, match="passsearch toolchain install relay"):
         get_toolchain("relay")

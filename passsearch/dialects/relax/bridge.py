@@ -10,11 +10,9 @@ from tvm.base import _LOADED_LIBS
 from tvm.support.cc import create_shared
 
 from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType, physical_cores
-from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource, SourceNetwork
-from passsearch.dialects.relax import importer, ir_file, legalization
-from passsearch.dialects.relax.code_generation import CPU, replace_narrowing, write_library
+from passsearch.dialects.relax import importer, ir_file
 from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutable, artifact_digest
@@ -27,7 +25,6 @@ from passsearch.dialects.relax.isolated_kernels import (
     list_kernels,
 )
 from passsearch.dialects.relax.kernels import kernel_costs, kernel_hashes, kernels_digest, planned_bytes
-from passsearch.dialects.relax.lowering import has_memory_plan, lower, target_options
 from passsearch.dialects.relax.phases import OPERATORS, phase
 from passsearch.dialects.relax.separate_weights import separate_weights, weight_bytes
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
@@ -47,6 +44,9 @@ from passsearch.dialects.shared import (
     require_linker,
 )
 from passsearch.errors import EnvironmentFault, UserError
+from passsearch.standalone.relax.deployment import cuda_libraries, legalization
+from passsearch.standalone.relax.deployment.code_generation import CPU, replace_narrowing, write_library
+from passsearch.standalone.relax.deployment.lowering import has_memory_plan, lower, target_options
 
 
 class RelaxBridge(JsonFiles):

@@ -13,7 +13,7 @@ from tvm.relax import op
 
 from passsearch.dialects.entry_check import EntryCheck, PassCase
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
-from passsearch.dialects.relax.lowering import target_options
+from passsearch.standalone.relax.deployment.lowering import target_options
 
 __all__ = ["check_entry"]
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from passsearch.dialects.relax.schedules import PACKED
+from passsearch.standalone.relax.cpu_schedules import PACKED
 
 NAMES = "nm"
 """Program that lists the names in a library; it comes with the linker."""

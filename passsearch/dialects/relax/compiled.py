@@ -11,14 +11,12 @@ import tvm_ffi
 from tvm import relax
 
 from passsearch.core import MAIN
-from passsearch.dialects import cuda_libraries
-from passsearch.dialects.machine_pool import MachinePool
+from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.executable import NETWORK
 from passsearch.dialects.relax.separate_weights import read_weights
 from passsearch.dialects.shared import parse_device
-
-ALIGNMENT_BYTES = 64
-"""Generated code reads whole vectors from the start of its arguments (``kAllocAlignment`` of TVM's runtime)."""
+from passsearch.standalone.deployment.machine_pool import MachinePool
+from passsearch.standalone.relax.deployment import cuda_libraries
 
 
 def open_network(folder: Path, device: str) -> Callable[..., Any]:

@@ -15,6 +15,9 @@ from tvm.ir import GenericConst
 from passsearch.dialects.constant_table import BaseConstantTable
 from passsearch.dialects.contract import Array
 
+ALIGNMENT_BYTES = 64
+"""Generated code reads whole vectors from the start of its arguments (``kAllocAlignment`` of TVM's runtime)."""
+
 
 class Constants(BaseConstantTable):
     """The constants of all states of one process, by digest."""

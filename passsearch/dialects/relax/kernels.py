@@ -11,10 +11,10 @@ import tvm_ffi
 from tvm import relax, s_tir
 
 from passsearch.dialects.contract import KernelCost
-from passsearch.dialects.relax.code_generation import are_independent
 from passsearch.dialects.relax.code_size import code_bytes
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
-from passsearch.dialects.relax.schedules import PACKED
+from passsearch.standalone.relax.cpu_schedules import PACKED
+from passsearch.standalone.relax.deployment.code_generation import are_independent
 
 
 def kernels_digest(lowered: tvm.IRModule) -> str:

@@ -10,7 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from passsearch.dialects.relax.lowering import ALLOCATIONS
+from passsearch.standalone.relax.deployment.lowering import ALLOCATIONS
 
 OPERATORS, LOOPS, SCHEDULES, MEMORY = "operators", "loops", "schedules", "memory"
 """A module of operators; of loops; of loops partly scheduled; of calls that write into allocated memory."""

@@ -57,10 +57,14 @@ def _write(array: Any, folder: Path) -> str:
     digest = constant_digest(array, str(array.dtype))
     name = f"{digest}.npy"
     for file in (folder / name, *folder.parents[1].glob(f"*/{FOLDER}/{name}")):
-        if _has_content(file, digest):
-            if file.parent != folder:
+        if not _has_content(file, digest):
+            continue
+        if file.parent != folder:
+            try:
                 os.link(file, folder / name)
-            return digest
+            except OSError:  # no links here, too many of them, or deleted meanwhile
+                continue
+        return digest
     np.save(folder / name, array)
     return digest
 

@@ -13,35 +13,14 @@ DIALECT = Dialect(
     name="relay",
     tvm_versions=((0, 8), (0, 20)),
     bridge="passsearch.dialects.relay.bridge:RelayBridge",
-    script=(
-        HERE.with_name("build_model.py"),
-        HERE / "build_steps.py",
-        HERE.with_name("rebuild_checks.py"),
-        HERE.with_name("build_target.py"),
-        HERE.with_name("checked_files.py"),
-        HERE.with_name("processor.py"),
-        HERE.with_name("input_values.py"),
-        HERE.with_name("linker.py"),
-        HERE / "keep_nan.py",
-        HERE / "quantized.py",
-        HERE.with_name("run_model.py"),
-        HERE / "network_loader.py",
-        HERE.with_name("machine_pool.py"),
-        HERE.with_name("loader_command.py"),
-        HERE.with_name("run_model.cc"),
-        HERE.with_name("network.h"),
-        HERE / "machine.h",
-        HERE.with_name("checked_files.h"),
-        HERE.with_name("loader_examples.h"),
-    ),
     packaged_version="0.16.dev0",
     saver="passsearch.dialects.relay.ir_file:save",
     checker="passsearch.dialects.relay.check:check_entry",
     baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),
     default_baseline="O3",
     builds=(
-        # TVM runs SimplifyExpr at every opt level, which takes more than half of BERT's shortest build (docs/paper.md).
-        # A pipeline can contain both passes, so lowering alone leaves them out.
+        # TVM runs SimplifyExpr at every opt level, which takes more than half of BERT's shortest build
+        # (docs/evidence/paper.md). A pipeline can contain both passes, so lowering alone leaves them out.
         BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
         BuildOptions(opt_level=3),
     ),

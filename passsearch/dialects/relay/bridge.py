@@ -22,9 +22,7 @@ from passsearch.dialects.relay.executable import (
     folder_bytes,
     planned_bytes,
 )
-from passsearch.dialects.relay.keep_nan import keep_nan
 from passsearch.dialects.relay.kernels import LoweredKernels, kernel_hashes, kernels_digest
-from passsearch.dialects.relay.quantized import canonicalize_quantized
 from passsearch.dialects.relay.summary import count_operators, summarize
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
@@ -40,6 +38,8 @@ from passsearch.dialects.shared import (
     parse_target,
     require_linker,
 )
+from passsearch.standalone.relay.deployment.keep_nan import keep_nan
+from passsearch.standalone.relay.deployment.quantized import canonicalize_quantized
 
 # AlterOpLayout before SimplifyInference, for example, raises a DiagnosticError.
 BUILD_ERRORS = (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError)

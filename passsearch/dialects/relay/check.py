@@ -12,7 +12,7 @@ from passsearch.dialects.entry_check import EntryCheck, PassCase
 
 __all__ = ["check_entry"]
 
-_OUR_PASSES = "passsearch.dialects.relay.passes"
+_OUR_PASSES = "passsearch.standalone.relay.graph_rewrites.passes"
 
 
 # The networks are as small as possible and still have the feature that the pass is for.

@@ -1,7 +1,8 @@
 """Candidates of known speed on a simulated machine, whose clock advances by what every run takes.
 
 Runs are slowed by drift, by bursts of other work, by spikes, and by the place on the stack at which they begin. The
-sizes of these disturbances were read on the machine of docs/results.md, the stack's by ``benchmarks/stack_depth.py``.
+sizes of these disturbances were read on the machine of docs/evidence/results.md, the stack's by
+``benchmarks/stack_depth.py``.
 """
 
 import math

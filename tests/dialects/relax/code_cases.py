@@ -23,10 +23,10 @@ from tvm.s_tir import dlight
 from passsearch.core import BuildOptions
 from passsearch.dialects.contract import CompileError
 from passsearch.dialects.relax.bridge import RelaxBridge
-from passsearch.dialects.relax.code_generation import are_independent, generate_code, write_library
 from passsearch.dialects.relax.code_size import code_bytes
-from passsearch.dialects.relax.lowering import lower
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.code_generation import are_independent, generate_code, write_library
+from passsearch.standalone.relax.deployment.lowering import lower
 
 TARGET = tvm.target.Target("llvm")
 SHAPE = (4, 16)

@@ -20,8 +20,8 @@ from tvm import relax
 
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.importers.onnx_graph import read
-from passsearch.dialects.relax.lowering import lower
 from passsearch.errors import UserError
+from passsearch.standalone.relax.deployment.lowering import lower
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "frontends"))
 

@@ -22,10 +22,10 @@ from tvm.relax import op, transform
 
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import importer
-from passsearch.dialects.relax.cut_fusion import CutFusion, costly_broadcasts, fusion_cuts
-from passsearch.dialects.relax.expand_math import ExpandMath
-from passsearch.dialects.relax.lowering import lower, target_options
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.lowering import lower, target_options
+from passsearch.standalone.relax.graph_rewrites.cut_fusion import CutFusion, costly_broadcasts, fusion_cuts
+from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)

@@ -19,10 +19,10 @@ from tvm import relax
 from tvm.relax import op, transform
 from tvm.s_tir import Schedule, meta_schedule
 
-from passsearch.dialects.relax.lowering import lower, target_options
-from passsearch.dialects.relax.passes import MetaScheduleApplyDatabase
 from passsearch.dialects.relax.phases import SCHEDULED
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.lowering import lower, target_options
+from passsearch.standalone.relax.graph_rewrites.passes import MetaScheduleApplyDatabase
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 SHAPE = (4, 24)

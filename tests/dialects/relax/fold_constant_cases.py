@@ -18,7 +18,7 @@ from tvm import relax
 from tvm.relax import op
 
 from passsearch.dialects.relax.constants import constant_uses
-from passsearch.dialects.relax.fold_constant import EVALUATED_OPERATORS, FoldConstant, fold_with_numpy
+from passsearch.standalone.relax.graph_rewrites.fold_constant import EVALUATED_OPERATORS, FoldConstant, fold_with_numpy
 
 DTYPES = ("float32", "float64", "int32", "int64")
 ODD_FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-40, -6e-8, 1e18, 0.1, 2.5, -0.5)

@@ -13,8 +13,8 @@ from small_modules import network, run
 from tvm import relax, tirx
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import target_options
-from passsearch.dialects.relax.passes import CpuGEMV, FuseTransposeMatmul
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.passes import CpuGEMV, FuseTransposeMatmul
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)

@@ -17,8 +17,8 @@ from small_modules import kernel_calls, network, run
 from tvm import relax, tirx
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import target_options
-from passsearch.dialects.relax.schedule_gpu import ScheduleGPU
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.gpu_schedules import ScheduleGPU
 
 # A target without a device states what DLight asks a device for.
 LIMITS = {"max_num_threads": 1024, "max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}

@@ -17,8 +17,8 @@ from tvm import relax, tirx
 from tvm.relax import transform
 from tvm.relax.frontend.onnx import from_onnx
 
-from passsearch.dialects.relax.lowering import lower
-from passsearch.dialects.relax.schedule_gpu import ScheduleGPU
+from passsearch.standalone.relax.deployment.lowering import lower
+from passsearch.standalone.relax.gpu_schedules import ScheduleGPU
 
 IMAGES = [
     transform.FoldBatchnormToConv2D(),

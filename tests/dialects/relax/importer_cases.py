@@ -22,7 +22,7 @@ from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.importers.onnx_graph import read
-from passsearch.dialects.relax.lowering import lower
+from passsearch.standalone.relax.deployment.lowering import lower
 
 TARGET = tvm.target.Target({"kind": "llvm"})
 CLIP = ("relax.clip",)

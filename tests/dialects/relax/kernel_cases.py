@@ -24,7 +24,7 @@ from passsearch.dialects.relax.isolated_kernels import (
     isolate,
     list_kernels,
 )
-from passsearch.dialects.relax.lowering import target_options
+from passsearch.standalone.relax.deployment.lowering import target_options
 
 TARGET = tvm.target.Target(target_options("llvm"))
 SHAPE = (8, 8)

@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.layouts import ConvertLayout
+from passsearch.standalone.relax.graph_rewrites.layouts import ConvertLayout
 
 SHAPE = (1, 4, 6, 6)
 RANDOM = np.random.default_rng(0)

@@ -74,6 +74,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
         lambda x: op.nn.max_pool2d(x, [3, 3], padding=[1, 1, 1, 1]),
         np.full((1, 4, 4, 4), -np.inf, "float32"), np.full((1, 4, 4, 4), -np.inf),
     ),
+    "cumulative sum": (lambda x: op.cumsum(x, 1), WIDE.astype("float32"), WIDE.astype("float32").cumsum(1)),
     "softmax": (lambda x: op.nn.softmax(x, axis=-1), ROWS, np.full(ROWS.shape, np.nan)),
 }  # fmt: skip
 """Network, input, and result in float64, by name."""

@@ -15,9 +15,9 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.expand_math import ExpandMath
-from passsearch.dialects.relax.lowering import lower, target_options
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.lowering import lower, target_options
+from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 CASES = {

@@ -16,9 +16,9 @@ from small_modules import network, run
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import target_options
-from passsearch.dialects.relax.merge_products import MergeProducts, regions
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.merge_products import MergeProducts, regions
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64"))
 RANDOM = np.random.default_rng(0)

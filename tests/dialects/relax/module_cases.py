@@ -126,7 +126,7 @@ def run_symbolic() -> dict[str, object]:
         inputs = {name: list(kind.shape) for name, kind in bridge.inputs(module).items()}
         for step, factory in (
             ("LegalizeOps", "tvm.relax.transform:LegalizeOps"),
-            ("ScheduleCPU", "passsearch.dialects.relax.schedules:ScheduleCPU"),
+            ("ScheduleCPU", "passsearch.standalone.relax.cpu_schedules:ScheduleCPU"),
         ):
             module = bridge.apply(module, PassSpec.of(step), factory=factory)
         kernels = len(bridge.kernels(module))

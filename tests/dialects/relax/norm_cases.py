@@ -16,10 +16,10 @@ from small_modules import kernel_calls, network, run
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.expand_norms import ExpandNorms
-from passsearch.dialects.relax.lowering import target_options
-from passsearch.dialects.relax.row_kernels import FuseRows
-from passsearch.dialects.relax.schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.expand_norms import ExpandNorms
+from passsearch.standalone.relax.graph_rewrites.row_kernels import FuseRows
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)

@@ -17,10 +17,10 @@ from small_modules import network
 from tvm import relax, tirx
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.expand_math import ExpandMath
-from passsearch.dialects.relax.lowering import lower
 from passsearch.dialects.relax.phases import SCHEDULED
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.lowering import lower
+from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
 
 OPEN = tirx.Var("n", "int64")
 LENGTHS = (1, 2, 7, 24, 37)

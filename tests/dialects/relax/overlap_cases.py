@@ -16,9 +16,9 @@ from tvm import relax
 from tvm.relax import op, transform
 from tvm.script import from_source, tirx
 
-from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
-from passsearch.dialects.relax.schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.deployment.lowering import target_options
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)

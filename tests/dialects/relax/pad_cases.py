@@ -17,9 +17,9 @@ from small_modules import network, run
 from tvm import relax, tirx
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import target_options
-from passsearch.dialects.relax.pad_weights import PadWeights
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.pad_weights import PadWeights
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)

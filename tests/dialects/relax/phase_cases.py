@@ -13,9 +13,9 @@ import tvm
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.passes import StaticPlanBlockMemory
 from passsearch.dialects.relax.phases import phase
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.graph_rewrites.passes import StaticPlanBlockMemory
 
 TARGET = tvm.target.Target({"kind": "llvm"})
 NETWORKS: dict[str, Callable[[Any], Any]] = {

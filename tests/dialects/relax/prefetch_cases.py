@@ -18,9 +18,9 @@ from tvm import relax, tirx
 from tvm.relax import op, transform
 from tvm.sym import Analyzer
 
-from passsearch.dialects.relax.lowering import target_options
-from passsearch.dialects.relax.schedules import ScheduleCPU
-from passsearch.dialects.relax.schedules.prefetch import Prefetch
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules.prefetch import Prefetch
+from passsearch.standalone.relax.deployment.lowering import target_options
 
 AVX, AVX512 = (tvm.target.Target(target_options(f"llvm -mcpu=x86-64-v{level}")) for level in (3, 4))
 PREFETCH = "llvm.prefetch"

@@ -15,11 +15,11 @@ from small_modules import kernel_calls, run
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.expand_math import ExpandMath
-from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
-from passsearch.dialects.relax.row_kernels import FuseRows
-from passsearch.dialects.relax.schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
+from passsearch.standalone.relax.graph_rewrites.row_kernels import FuseRows
 
 TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
 RANDOM = np.random.default_rng(0)

@@ -17,10 +17,10 @@ from small_modules import network, run
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
-from passsearch.dialects.relax.schedules import ScheduleCPU
-from passsearch.dialects.relax.schedules.sizes import dividing_lanes
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules.sizes import dividing_lanes
+from passsearch.standalone.relax.deployment.lowering import target_options
 
 TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
 RANDOM = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
-from passsearch.dialects.relax.lowering import lower
+from passsearch.standalone.relax.deployment.lowering import lower
 
 
 def network(shape: Sequence[int], body: Callable[..., Any], dtype: str) -> Any:

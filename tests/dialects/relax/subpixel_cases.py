@@ -17,7 +17,7 @@ from small_modules import network, run
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.subpixel import SubpixelConvolution
+from passsearch.standalone.relax.graph_rewrites.subpixel import SubpixelConvolution
 
 TARGET = tvm.target.Target("llvm")
 RANDOM = np.random.default_rng(0)

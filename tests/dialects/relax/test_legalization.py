@@ -22,5 +22,5 @@ def test_loops_are_right(cases: Any, tmp_path: Path) -> None:
         ]
     (tmp_path / "sequences.json").write_text(json.dumps(sequences))
     results = cases("legalization_cases.py", str(tmp_path / "sequences.json"))
-    assert len(results) == 8 * len(sequences)
+    assert len(results) == 9 * len(sequences)
     assert [each for each in results if not each["is_right"]] == []

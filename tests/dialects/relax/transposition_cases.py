@@ -17,8 +17,8 @@ from small_modules import network, run
 from tvm import relax
 from tvm.relax import op
 
-from passsearch.dialects.relax.cancel_transpositions import CancelTranspositions, keep_order
-from passsearch.dialects.relax.lowering import target_options
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.cancel_transpositions import CancelTranspositions, keep_order
 
 TARGET = tvm.target.Target(target_options("llvm"))
 RANDOM = np.random.default_rng(0)

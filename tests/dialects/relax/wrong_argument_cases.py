@@ -12,9 +12,9 @@ import tvm
 from small_modules import network
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import target_options
-from passsearch.dialects.relax.passes import ApplyDefaultSchedule
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
+from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.passes import ApplyDefaultSchedule
 
 WRONG: dict[str, tuple[Any, dict[str, Any]]] = {
     "no rows": (ScheduleCPU, {"rows": 0}),

@@ -19,7 +19,7 @@ import tvm
 from tvm import relay
 
 from passsearch.dialects.relay.constants import Constants
-from passsearch.dialects.relay.fold_constant import DynamicToStatic, FoldConstant, FoldScaleAxis
+from passsearch.standalone.relay.graph_rewrites.fold_constant import DynamicToStatic, FoldConstant, FoldScaleAxis
 
 TARGET = tvm.target.Target("llvm -mtriple=x86_64-unknown-linux-gnu")
 FLOATS = ("float32", "float16", "float64")

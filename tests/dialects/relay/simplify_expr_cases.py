@@ -14,8 +14,8 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from passsearch.dialects.relay import simplify_expr
 from passsearch.dialects.relay.constants import Constants
+from passsearch.standalone.relay.graph_rewrites import simplify_expr
 
 SHAPE = (2, 3, 4, 4)
 

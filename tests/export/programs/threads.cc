@@ -31,10 +31,15 @@ int main(int, char** argv) {
   }
   for (std::thread& thread : threads) thread.join();
   std::cout << wrong << "\n";
-  examples.inputs[0].shape[0] = 8;
-  try {
-    network(examples.inputs);
-  } catch (const std::invalid_argument& error) {
-    std::cout << error.what() << "\n";
+  std::vector<std::vector<Array>> others(3, examples.inputs);
+  others[0][0].shape[0] = 8;
+  others[1][0].bytes.resize(16);
+  others[2][0].type = ">f4";
+  for (const std::vector<Array>& inputs : others) {
+    try {
+      network(inputs);
+    } catch (const std::invalid_argument& error) {
+      std::cout << error.what() << "\n";
+    }
   }
 }

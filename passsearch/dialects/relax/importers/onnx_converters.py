@@ -290,14 +290,14 @@ class Split(onnx_frontend.Split):  # type: ignore[misc]
     """Converter of Split into a number of parts, of which the last one may be smaller."""
 
     @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        parts = _with_empty_parts(bb, inputs[0], attr.get("split"), attr)
+        return super()._impl_v1(bb, inputs, attr, params) if parts is None else parts
+
+    @classmethod
     def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        sizes = _numbers(inputs[1], params)
-        # TVM refuses cuts that do not ascend, but only when it builds.
-        if sizes is None or (sizes > 0).all():
-            return super()._impl_v13(bb, inputs, attr, params)
-        data, axis, whole = inputs[0], attr.get("axis", 0), [int(size) for size in inputs[0].ty.shape]
-        kept = iter([data] if (sizes > 0).sum() == 1 else _parts(bb, data, sizes[sizes > 0], axis))
-        return relax.Tuple([next(kept) if size else _empty(data, whole, axis) for size in sizes])
+        parts = _with_empty_parts(bb, inputs[0], _numbers(inputs[1], params), attr)
+        return super()._impl_v13(bb, inputs, attr, params) if parts is None else parts
 
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
@@ -307,6 +307,16 @@ class Split(onnx_frontend.Split):  # type: ignore[misc]
         shape, axis = inputs[0].ty.shape, attr.get("axis", 0)
         part = -(-int(shape[axis % len(shape)]) // count)
         return relax.op.split(inputs[0], [part * place for place in range(1, count)], axis)
+
+
+def _with_empty_parts(bb: Any, data: Any, sizes: Any, attr: Mapping[str, Any]) -> Any:
+    """Return the parts of data, ``None`` where the sizes are not known or none is 0."""
+    # TVM refuses cuts that do not ascend, but only when it builds.
+    if sizes is None or np.min(sizes, initial=1) > 0:
+        return None
+    axis, whole, full = attr.get("axis", 0), [int(size) for size in data.ty.shape], [size for size in sizes if size]
+    kept = iter([data] if len(full) == 1 else _parts(bb, data, full, axis))
+    return relax.Tuple([next(kept) if size else _empty(data, whole, axis) for size in sizes])
 
 
 def _parts(bb: Any, data: Any, sizes: Any, axis: int) -> list[Any]:

@@ -21,11 +21,9 @@ from passsearch.core import TensorType
 from passsearch.dialects import onnx_weights
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
+from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
-
-ALIGNMENT_BYTES = 64
-"""``kAllocAlignment`` of TVM's runtime."""
 
 
 def read(source: ModelSource) -> tvm.IRModule:
@@ -62,7 +60,6 @@ def _reads_files(parse: Callable[..., Any], folder: Path) -> Callable[..., Any]:
         if not onnx_weights.is_mapped(tensor):
             return parse(importer, tensor)
         array = onnx_weights.mapped_array(tensor, folder)
-        # Generated code reads whole vectors from the start of an array.
         is_aligned = array.ctypes.data % ALIGNMENT_BYTES == 0
         return tvm.runtime.from_dlpack(array) if is_aligned else tvm.runtime.tensor(array)
 

@@ -16,7 +16,7 @@ import tvm
 from tvm import relay
 from tvm.relay.frontend import common
 
-from passsearch.dialects.relay.fold_constant import Folder, Types, flatten_arguments
+from passsearch.standalone.relay.graph_rewrites.fold_constant import Folder, Types, flatten_arguments
 
 
 @contextmanager

@@ -1,0 +1,125 @@
+// A built network as a function that several threads may call at once. For your own program; run_model.cc is an example.
+#ifndef NETWORK_H_
+#define NETWORK_H_
+
+#include <sched.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "machine.h"
+
+class Network {
+ public:
+  // Loads one function of what build_model.py has written, once its files are found unchanged.
+  // As many calls as `machines` run at once; by default as many as this process may use processors.
+  explicit Network(const std::string& folder, const std::string& function = "main", unsigned machines = 0)
+      : Network(Built(folder, TVM_VERSION), function, machines) {}
+
+  Network(const Built& built, const std::string& function, unsigned machines = 0)
+      : inputs_(built.Inputs(function)), weights_(built, function), free_places_(machines ? machines : Processors()) {
+    free_.push_back(std::make_unique<Machine>(weights_, inputs_));
+  }
+
+  const std::vector<Input>& inputs() const { return inputs_; }
+
+  // Runs the network once on inputs in order. Throws std::invalid_argument for inputs that it does not take.
+  std::vector<Array> operator()(const std::vector<Array>& arrays) {
+    Check(arrays);
+    Place place(this);
+    std::unique_ptr<Machine> machine = Borrow();
+    std::vector<Array> outputs = machine->Run(arrays);
+    // A machine that has thrown may hold half a call, so it is not used again.
+    std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(std::move(machine));
+    return outputs;
+  }
+
+ private:
+  // One of the calls that run at once.
+  class Place {
+   public:
+    explicit Place(Network* network) : network_(network) {
+      std::unique_lock<std::mutex> lock(network_->mutex_);
+      network_->has_place_.wait(lock, [this] { return network_->free_places_ > 0; });
+      --network_->free_places_;
+    }
+    ~Place() {
+      std::lock_guard<std::mutex> lock(network_->mutex_);
+      ++network_->free_places_;
+      network_->has_place_.notify_one();
+    }
+
+   private:
+    Network* network_;
+  };
+
+  std::unique_ptr<Machine> Borrow() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!free_.empty()) {
+        std::unique_ptr<Machine> machine = std::move(free_.back());
+        free_.pop_back();
+        return machine;
+      }
+    }
+    std::lock_guard<std::mutex> lock(making_);
+    return std::make_unique<Machine>(weights_, inputs_);
+  }
+
+  void Check(const std::vector<Array>& arrays) const {
+    if (arrays.size() != inputs_.size()) {
+      throw std::invalid_argument("The network takes " + std::to_string(inputs_.size()) + " inputs, and got " +
+                                  std::to_string(arrays.size()));
+    }
+    std::map<std::string, std::string> sizes;  // open sizes are the same wherever they have one name
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      std::vector<std::string> actual;
+      for (int64_t size : arrays[i].shape) actual.push_back(std::to_string(size));
+      std::vector<std::string> wanted = inputs_[i].shape;
+      if (wanted == std::vector<std::string>{"*"}) wanted = actual;
+      for (size_t axis = 0; axis < std::min(wanted.size(), actual.size()); ++axis) {
+        bool is_open = wanted[axis].find_first_not_of("0123456789") != std::string::npos;
+        if (is_open) wanted[axis] = sizes.emplace(wanted[axis], actual[axis]).first->second;
+      }
+      const ElementType& type = TypeNamed(arrays[i].type);
+      if (actual != wanted || type.name != inputs_[i].type) {
+        throw std::invalid_argument("Input " + inputs_[i].name + " must be " + inputs_[i].type +
+                                    Text(inputs_[i].shape) + ", and is " + type.name + Text(actual));
+      }
+      size_t bytes = BytesOf(arrays[i].shape, type.type);
+      if (bytes != arrays[i].bytes.size()) {
+        throw std::invalid_argument("Input " + inputs_[i].name + " must have " + std::to_string(bytes) +
+                                    " bytes, and has " + std::to_string(arrays[i].bytes.size()));
+      }
+    }
+  }
+
+  static std::string Text(const std::vector<std::string>& shape) {
+    std::string text;
+    for (const std::string& size : shape) text += (text.empty() ? "" : ", ") + size;
+    return "[" + text + "]";
+  }
+
+  static unsigned Processors() {
+    cpu_set_t processors;
+    CPU_ZERO(&processors);
+    bool is_known = sched_getaffinity(0, sizeof(processors), &processors) == 0;
+    return is_known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1;
+  }
+
+  std::vector<Input> inputs_;
+  Weights weights_;
+  std::mutex mutex_, making_;
+  std::condition_variable has_place_;
+  unsigned free_places_;
+  std::vector<std::unique_ptr<Machine>> free_;
+};
+
+#endif  // NETWORK_H_

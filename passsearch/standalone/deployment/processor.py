@@ -1,0 +1,77 @@
+"""The features of a processor that compiled code uses, compared with those of this one."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+FEATURES = {
+    "ssse3": "ssse3",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "sse4a": "sse4a",
+    "popcnt": "popcnt",
+    "lzcnt": "abm",
+    "movbe": "movbe",
+    "avx": "avx",
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "bmi": "bmi1",
+    "bmi2": "bmi2",
+    "avx512f": "avx512f",
+    "avx512bw": "avx512bw",
+    "avx512cd": "avx512cd",
+    "avx512dq": "avx512dq",
+    "avx512vl": "avx512vl",
+    "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "avx512vbmi": "avx512vbmi",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512ifma": "avx512ifma",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avx512bitalg": "avx512_bitalg",
+    "avxvnni": "avx_vnni",
+    "gfni": "gfni",
+    "neon": "asimd",
+    "rdm": "asimdrdm",
+    "complxnum": "fcma",
+    "sha3": "sha3",
+    "cssc": "cssc",
+    "dotprod": "asimddp",
+    "fullfp16": "asimdhp",
+    "i8mm": "i8mm",
+    "bf16": "bf16",
+    "sve": "sve",
+    "sve2": "sve2",
+    "sve2p1": "sve2p1",
+}
+"""Linux's names (``/proc/cpuinfo``) by LLVM's, of what LLVM uses in ordinary code. Others, such as AMX, need calls."""
+
+CPU_INFO = Path("/proc/cpuinfo")
+
+
+def needs(features: Any) -> list[str]:
+    """Return Linux's names of the features that code for a target may use, from all of LLVM's."""
+    names = set(map(str, features))
+    return [linux for llvm, linux in FEATURES.items() if llvm in names]
+
+
+def missing(architecture: str, names: Any) -> list[str]:
+    """Return what this processor lacks of an architecture and features; nothing where the system does not list them."""
+    if architecture not in ("", platform.machine()):
+        return [architecture]
+    own = _own_features()
+    return [name for name in names if own and name not in own]
+
+
+def _own_features() -> set[str]:
+    try:
+        lines = CPU_INFO.read_text().splitlines()
+    except OSError:
+        return set()
+    # x86 has `flags`, Arm has `Features`; the cores may differ, and code may run on each.
+    found = [set(line.partition(":")[2].split()) for line in lines if line.startswith(("flags", "Features"))]
+    return set.intersection(*found) if found else set()

@@ -1,0 +1,162 @@
+"""Code of the kernels of a network for a CPU: each kernel is a module of its own, and all cores generate code.
+
+TVM's own build generates the code of all kernels as one module, on one core. The code of a kernel is the same either
+way.
+
+LLVM 22 makes wrong vectors of ``data[base + i % 8]`` with places of 32 bits: it checks that the sum does not wrap, and
+not that ``i`` in three bits does not, and reads beyond the remainder. ``Tile`` makes such places. Functions with
+remainders of powers of two keep places of 64 bits, for which LLVM checks both.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+CPU = "cpu"
+"""Key of the targets whose kernels are modules of their own. A GPU's stay in one module, because NVRTC compiles
+one program after the other, whatever number of threads calls it.
+"""
+
+MOST_THREADS = 16
+"""Number of threads that generate code at most; each needs memory for LLVM."""
+
+_Made = TypeVar("_Made")
+
+
+@functools.cache
+def replace_narrowing() -> None:
+    """Let TVM's builds keep places of 64 bits, from now on, where LLVM makes wrong vectors of those of 32 bits."""
+    narrow = tirx.transform.NarrowDataType
+
+    def narrow_others(bits: int) -> tvm.transform.Pass:
+        @tvm.transform.module_pass(opt_level=0, name="NarrowDataType")  # type: ignore[untyped-decorator]
+        def narrowed(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+            wide = {name: each for name, each in module.functions_items() if _has_remainders(each)}
+            module = narrow(bits)(module)
+            module.update(narrow(64)(tvm.IRModule(wide)))
+            return module
+
+        return narrowed
+
+    # The list of TVM's passes has no place for others; it takes this one by name.
+    tirx.transform.NarrowDataType = narrow_others
+
+
+def _has_remainders(function: Any) -> bool:
+    """Return True for a function of a CPU that computes the remainder of a power of two."""
+    target = function.attrs.get("target")
+    if target is None or CPU not in target.keys:
+        return False
+    found: list[Any] = []
+
+    def visit(remainder: Any) -> None:
+        divisor = remainder.b
+        if isinstance(divisor, tirx.IntImm) and divisor.value > 1 and divisor.value & (divisor.value - 1) == 0:
+            found.append(remainder)
+
+    for kind in (tirx.FloorMod, tirx.Mod):
+        tvm_ffi.structural_walk(function.body, (kind, visit))
+    return bool(found)
+
+
+def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *, threads: int, **linking: Any) -> None:
+    """Generate the code of a lowered network and link it with its constants into one library.
+
+    The caller enters target and context.
+
+    Args:
+        module: The network after ``lowering.lower``.
+        target: What it is compiled for.
+        path: The library to write.
+        threads: Number of threads that generate code; the library is the same for every number.
+        linking: Arguments of TVM's ``export_library``.
+
+    Raises:
+        OSError: The system starts no more threads.
+    """
+    kernels = [name for name, each in module.functions_items() if isinstance(each, tirx.PrimFunc)]
+    # TVM's own build makes the library of the network itself, for which it wants at least one kernel.
+    apart = kernels[1:] if CPU in target.keys and are_independent(module, kernels) else []
+    network = tvm.IRModule(
+        {name: each for name, each in module.functions_items() if name not in apart}, attrs=module.attrs
+    )
+    with TemporaryDirectory() as scratch:
+        # By number, because the name of a kernel may be longer than that of a file.
+        objects = [str(Path(scratch) / f"kernel{place}.o") for place in range(len(apart))]
+
+        def write(place: int, library: Any) -> None:
+            library.write_to_file(objects[place])
+
+        generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
+        executable = relax.build(network, target, relax_pipeline=None)
+        executable.export_library(str(path), addons=objects, **linking)
+
+
+def are_independent(module: tvm.IRModule, kernels: Iterable[Any]) -> bool:
+    """Return False if kernels may need each other, belong to another target, or have a prefix to their names."""
+    if "system_lib_prefix" in (module.attrs or {}):
+        return False
+    others: list[tvm.ir.GlobalVar] = []
+    for name in kernels:
+        if "target" in (module[name].attrs or {}):
+            return False
+        tvm_ffi.structural_walk(module[name].body, (tvm.ir.GlobalVar, others.append))
+    return not others
+
+
+def generate_code(
+    modules: Iterable[Mapping[Any, tirx.PrimFunc]],
+    target: tvm.target.Target,
+    *,
+    threads: int,
+    use: Callable[[int, Any], _Made],
+) -> list[_Made]:
+    """Generate the code of several modules side by side, in the context of the caller.
+
+    Args:
+        modules: The functions of each module by name.
+        target: What they are compiled for.
+        threads: Number of threads.
+        use: Called in the same thread with the place of a module and its library; LLVM generates machine code only
+            when a library is written or a function is taken from it.
+
+    Returns:
+        What ``use`` returned, by place.
+
+    Raises:
+        OSError: The system starts no more threads.
+    """
+    context = tvm.transform.PassContext.current()
+
+    def generate(place: int, functions: Mapping[Any, tirx.PrimFunc]) -> _Made:
+        # Contexts and targets belong to a thread.
+        with target, _without_instruments(context):
+            return use(place, tirx.build(tvm.IRModule(dict(functions)), target=target))
+
+    # TVM sets LLVM's command line options for the whole process while it generates code.
+    is_alone = "cl-opt" in target.attrs
+    with ThreadPoolExecutor(1 if is_alone else min(threads, MOST_THREADS)) as executor:
+        try:
+            made = executor.map(generate, count(), modules)
+        except RuntimeError as error:  # the class of TVM's errors, too, which are the fault of a kernel
+            raise OSError(f"No thread to generate code: {error}.") from error
+        # If one fails, those that have not begun are not generated.
+        return list(made)
+
+
+def _without_instruments(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
+    """Return a context with the same options; instruments may not be called by several threads."""
+    return tvm.transform.PassContext(
+        opt_level=context.opt_level,
+        required_pass=list(context.required_pass),
+        disabled_pass=list(context.disabled_pass),
+        config=dict(context.config),
+    )

@@ -1,0 +1,85 @@
+"""The loader of a network that build_model.py has built, for TVM's virtual machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import checked_files
+import cuda_libraries
+import loader_command
+import machine_pool
+import tvm
+import tvm_ffi
+from tvm import relax
+
+NETWORK = "network.so"
+
+
+def load(folder: str | Path, device: str | None = None, function: str = "main", machines: int | None = None) -> Any:
+    """Return one function of a built network; see ``machine_pool.Network``.
+
+    Args:
+        folder: What build_model.py has written.
+        device: Kind of the device, such as ``cuda``; by default what it was built for.
+        function: Name of the entry function.
+        machines: Largest number of calls that run at once; by default one for each processor. On a GPU it is 1.
+
+    Raises:
+        DeploymentError: A file has changed, or the TVM or the processor is another one.
+    """
+    built = checked_files.Built(Path(folder))
+    loader_command.check_machine(built, tvm.__version__)
+    built.path(NETWORK)
+    return open_network(built.folder, built.function(function), device or built.device, function, machines=machines)
+
+
+def open_network(
+    folder: Path,
+    inputs: Any,
+    device: str,
+    function: str = "main",
+    *,
+    held: dict[str, Any] | None = None,
+    machines: int | None = None,
+) -> Any:
+    """Return one function of a network whose files are not checked; ``held`` gets the tensors of the last inputs."""
+    if device != "cpu":
+        cuda_libraries.load_runtime("cc")
+    place = tvm.device(device, 0)
+    library = tvm.runtime.load_module(str(folder / NETWORK))
+
+    def make() -> Any:
+        machine = relax.VirtualMachine(library, place)
+        names = [machine._get_function_param_name(function, at) for at in range(machine._get_function_arity(function))]
+        call = machine[function]
+
+        def run(arrays: dict[str, Any]) -> list[Any]:
+            tensors = {name: tvm.runtime.tensor(arrays[name], place) for name in names}
+            if held is not None:
+                held.update(tensors)
+            return flatten(call(*tensors.values()))
+
+        return run
+
+    # Machines share the weights in the processor's memory; on another device each would have a copy of its own.
+    return machine_pool.Network(make, inputs, machines if device == "cpu" else 1)
+
+
+def flatten(outputs: Any) -> list[Any]:
+    """Return the arrays of nested tuples in order."""
+    if isinstance(outputs, tvm.runtime.Tensor):
+        return [outputs.numpy()]
+    return [array for output in outputs for array in flatten(output)]
+
+
+def compile_options() -> list[str]:
+    """Return the compiler's options for the headers and the runtime of this TVM."""
+    homes = [Path(tvm.__file__).parent, Path(tvm_ffi.__file__).parent]
+    includes = [f"-I{home / 'include'}" for home in homes]
+    return [*includes, *loader_command.link_options([home / "lib" for home in homes], ["tvm_runtime", "tvm_ffi"])]
+
+
+def main(record: Any) -> None:
+    """Run the command line of run_model.py."""
+    loader_command.main(load, compile_options)

@@ -1,0 +1,1 @@
+"""What a deployment of this dialect adds to ``standalone/deployment``: its build, and loaders of what it builds."""

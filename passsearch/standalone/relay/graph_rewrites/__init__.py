@@ -1,0 +1,1 @@
+"""Passes that rewrite the graph. Each file or package is one unit: an export copies it alone."""

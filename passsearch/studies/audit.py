@@ -1,0 +1,274 @@
+"""The audit of a published result: rebuilt from its record, measured again, and signed off or refused."""
+
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import Candidate, Failure, Pipeline, timestamp
+from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.measure import LEVEL
+from passsearch.search.confirm import confirm, slow_baseline_processes
+from passsearch.search.confirmation import Confirmation
+from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
+from passsearch.search.repetition import Pairing
+from passsearch.store import SCHEMA
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison with the record.
+
+    Attributes:
+        name: Name of the check.
+        ok: True if the record agrees.
+        detail: The result in words.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+
+
+def audit_run(
+    document: Mapping[str, Any],
+    evaluator: WorkerEvaluator,
+    *,
+    folder: Path,
+    repetitions: int,
+    progress: Callable[[str, int, int], None],
+) -> Document:
+    """Rebuild a run's winner, compare every IR, verify outputs on new inputs, and time it against the baseline again.
+
+    Args:
+        document: The run's result.
+        evaluator: An evaluator of the network that the run saved, with an empty log and ``AUDIT_CASES``.
+        folder: Folder for files that the audit writes.
+        repetitions: Fresh compiles of winner and baseline.
+        progress: Callback; gets the current step in words.
+    """
+    session = evaluator.session
+    best = document["best"]
+    winner = Candidate.from_json(best)
+    # The cheap checks come first. After one is refused the later ones would judge another compiler or another IR.
+    checks: list[Check] = [_check_compiler(document, evaluator)]
+    confirmation: Confirmation | Failure | None = None
+    if checks[0].ok:
+        progress("applying and building", 0, repetitions)
+        checks += _check_rebuilt(document, winner, evaluator=evaluator, folder=folder)
+    if all(check.ok for check in checks) and not _has_claim(document):
+        checks.append(Check("measurement", True, "not timed, as the run claims no gain"))
+    elif all(check.ok for check in checks):
+        recorded = recorded_sequence(document)
+        sequence = _build(evaluator, recorded) if recorded else None
+        confirmation = _confirm_again(
+            evaluator,
+            winner,
+            document=document,
+            sequence=None if isinstance(sequence, Failure) else sequence,
+            repetitions=repetitions,
+            progress=lambda text: progress(text, 0, repetitions),
+        )
+        checks.append(_check_claim(document, confirmation))
+        checks += _check_sequence(document, sequence, confirmation)
+    for check in checks:
+        _log.info("%s: %s, %s", check.name, "ok" if check.ok else "refused", check.detail)
+    return {
+        "schema": SCHEMA,
+        "measured_at": timestamp(),
+        "signed_off": all(check.ok for check in checks),
+        "checks": [asdict(check) for check in checks],
+        "claimed": document["verdict"],
+        "level": LEVEL,
+        "ratios": ratios_document(confirmation) if isinstance(confirmation, Confirmation) else None,
+        "sequence": _sequence_document(confirmation),
+        "seconds": round(confirmation.seconds, 1) if isinstance(confirmation, Confirmation) else None,
+        "toolchain": toolchain_document(session),
+        "device": session.sensors.device,
+    }
+
+
+def _has_claim(document: Mapping[str, Any]) -> bool:
+    """Return whether a run states an interval of a gain, which a measurement can contradict."""
+    sequence = document.get("sequence") or {}
+    return any((claim or {}).get("interval") for claim in (document["verdict"], sequence.get("gain")))
+
+
+def _sequence_document(confirmation: Confirmation | Failure | None) -> Document | None:
+    """Return the winner's gain over the sequence; ``None`` where it was not timed."""
+    if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
+        return None
+    return {"gain": ratio_document(confirmation.over_sequence.gain), "improved": confirmation.improves_on_sequence()}
+
+
+def _check_compiler(document: Mapping[str, Any], evaluator: WorkerEvaluator) -> Check:
+    recorded, here = document["toolchain"], toolchain_document(evaluator.session)
+    same = all(recorded.get(key) == here[key] for key in ("dialect", "tvm_version", "tvm_commit"))
+    recorded_text, here_text = (
+        f"{compiler['tvm_version']} ({(compiler.get('tvm_commit') or 'no commit')[:10]})"
+        for compiler in (recorded, here)
+    )
+    return Check("compiler", same, f"TVM {here_text}" if same else f"TVM {here_text}; the run had {recorded_text}")
+
+
+def _check_rebuilt(
+    document: Mapping[str, Any], winner: Candidate, *, evaluator: WorkerEvaluator, folder: Path
+) -> Iterator[Check]:
+    recorded = document["deployment"]
+    hashes = evaluator.applier.hashes(winner.pipeline)
+    yield _check_hashes(winner.pipeline, hashes, recorded=recorded["states"])
+    if hashes != recorded["states"]:
+        return
+    built = evaluator.build_candidate(winner)
+    if isinstance(built, Failure):
+        yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
+        return
+    deviation = built.agreement.deviation
+    if deviation is None:
+        yield Check("outputs", True, f"not compared: {built.agreement.cannot_run_reason}")
+    else:
+        share = f"{deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
+        detail = f"those of the reference build on {built.agreement.cases} new inputs but for {share}"
+        yield Check("outputs", True, detail)
+    reason = evaluator.session.cannot_run_reason
+    yield _check_recorded(recorded["expected"], evaluator.deployment(winner, folder), cannot_run_reason=reason)
+    # Never refused: the IR and the outputs are what the run promised, and another linker writes other bytes.
+    if document["best"].get("binary"):
+        equal = built.digest == document["best"]["binary"]
+        yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
+
+
+def _check_recorded(expected: list[Any], rebuilt: Mapping[str, Any] | Failure, *, cannot_run_reason: str) -> Check:
+    """Compare the outputs that the run recorded with those of the rebuilt winner."""
+    if not expected:
+        return Check("recorded outputs", True, "none were recorded: nothing ran")
+    if cannot_run_reason:
+        return Check("recorded outputs", False, f"cannot be made again: {cannot_run_reason}")
+    if isinstance(rebuilt, Failure):
+        return Check("recorded outputs", False, f"could not be made again: {rebuilt.reason}")
+    # A run of an earlier version recorded fewer properties of its outputs.
+    again = [*map(dict, rebuilt["expected"])]
+    same = len(again) == len(expected) and all(
+        {name: new.get(name) for name in old} == old for old, new in zip(expected, again, strict=True)
+    )
+    return Check("recorded outputs", same, "bit-identical" if same else "differ from the recorded ones in some bit")
+
+
+def _check_hashes(pipeline: Pipeline, hashes: list[str], *, recorded: list[str]) -> Check:
+    for place, (actual, expected) in enumerate(zip(hashes, recorded, strict=False)):
+        if actual != expected:
+            after = f"pass {place}, {pipeline.passes[place - 1].name}" if place else "import"
+            return Check("IR", False, f"after {after} it is {actual}, recorded was {expected}")
+    if len(hashes) != len(recorded):
+        return Check("IR", False, f"{len(recorded)} hashes are recorded, the pipeline reaches {len(hashes)}")
+    return Check("IR", True, f"{len(hashes)} hashes as recorded")
+
+
+def _confirm_again(
+    evaluator: WorkerEvaluator,
+    winner: Candidate,
+    *,
+    document: Mapping[str, Any],
+    sequence: Built | None,
+    repetitions: int,
+    progress: Callable[[str], None],
+) -> Confirmation | Failure:
+    baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
+    throughput = (document["ratios"]["throughput"] or {}).get("ratio")
+    latency_s = min((document["baseline"]["latency_s"] or {}).get("samples", ()), default=0.0)
+    slow = slow_baseline_processes(claim["objective"], throughput, latency_s=latency_s, plans=evaluator.plans)
+    # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
+    twin = _build(evaluator, winner if slow else baseline)
+    if isinstance(twin, Failure):
+        return twin
+    return confirm(
+        evaluator,
+        Pairing(baseline, winner, twin, claim["objective"], slow, sequence),
+        repetitions=repetitions,
+        progress=progress,
+        keep_throughput=claim.get("keep_throughput", 0.0),
+        # Where the run claims no gain over the sequence, there is none to be seen again.
+        is_about_sequence=bool((document.get("sequence") or {}).get("improved")),
+    )
+
+
+def _build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
+    unknown = [step.name for step in candidate.pipeline.passes if step.name not in evaluator.session.factories]
+    if unknown:
+        return Failure(
+            "infra", "apply", unknown[0], "it is in no catalog of this call; give --catalog FILE (catalogs=)"
+        )
+    return evaluator.build_candidate(candidate)
+
+
+def recorded_sequence(document: Mapping[str, Any]) -> Candidate | None:
+    """Return the best sequence of the catalog that the run timed; ``None`` where there is none but the winner."""
+    sequence = document.get("sequence")  # earlier versions timed none
+    if not sequence or sequence["is_best"] or not sequence["gain"]:
+        return None
+    return Candidate.from_json(sequence)
+
+
+def _check_sequence(
+    document: Mapping[str, Any], sequence: Built | Failure | None, confirmation: Confirmation | Failure
+) -> Iterator[Check]:
+    """Check what the winner gains over the best sequence of the catalog; without a claim nothing is refused."""
+    if sequence is None or isinstance(confirmation, Failure):
+        return
+    recorded, name = document["sequence"], "gain over the catalog"
+    claim = recorded["gain"]
+    if isinstance(sequence, Failure):
+        detail = f"{recorded['name']} fails: {sequence.kind} in {sequence.stage}: {sequence.reason}"
+        yield Check(name, not claim.get("interval"), detail)
+        return
+    if confirmation.over_sequence is None:
+        yield Check(name, not claim.get("interval"), f"{recorded['name']} could not be timed beside the winner")
+        return
+    gain = confirmation.over_sequence.gain
+    detail = f"{gain:.3f} of the throughput of {recorded['name']}, claimed {_claim_text(claim)}"
+    if recorded["improved"] and not confirmation.improves_on_sequence():
+        yield Check(name, False, f"{detail}: the gain is not seen again")
+    elif gain.interval.high < _least(claim):
+        yield Check(name, False, f"{detail}: below the claim")
+    else:
+        yield Check(name, True, detail)
+
+
+def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Check:
+    """Check that a claimed win is a win again, by the same rule, and that the new interval allows the claim."""
+    if isinstance(confirmation, Failure):
+        return Check("measurement", False, f"{confirmation.kind} in {confirmation.stage}: {confirmation.reason}")
+    claim = document["verdict"]
+    objective = claim["objective"]
+    ratio = confirmation.ratio(objective)
+    # A confirmation does not read peak memory, so a claim about it cannot be checked.
+    if ratio is None:
+        detail = f"{objective} is not measured again; throughput and compile time stand below"
+        return Check("measurement", not claim["improved"], detail)
+    addition = "" if claim["improved"] or not claim.get("interval") else " (no significant improvement)"
+    detail = f"{objective} {ratio:.3f}, claimed {_claim_text(claim)}{addition}"
+    keep = claim.get("keep_throughput", 0.0)
+    if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
+        reason = confirmation.disagreement(objective)
+        return Check("measurement", False, f"{detail}: the win is not seen again{f', {reason}' if reason else ''}")
+    # A smaller win is a win, but it contradicts the claim if even its upper end lies below the claimed interval.
+    if ratio.interval.high < _least(claim):
+        return Check("measurement", False, f"{detail}: below the claim")
+    return Check("measurement", True, detail)
+
+
+def _least(claim: Mapping[str, Any]) -> float:
+    """Return the lower end of a claimed interval; minus infinity without one, which no measurement is below."""
+    low = (claim.get("interval") or [None])[0]
+    return -math.inf if low is None else float(low)
+
+
+def _claim_text(claim: Mapping[str, Any]) -> str:
+    if not claim.get("interval"):
+        return f"nothing: the search read {claim['ratio']:.3f} and confirmed none"
+    ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claim["interval"])
+    return f"{claim['ratio']:.3f} [{ends}]"
