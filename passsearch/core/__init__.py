@@ -24,10 +24,7 @@ from passsearch.core.check_inputs import (
     InputRange,
     read_ranges,
 )
-from passsearch.core.child_environment import child_environment
-from passsearch.core.durable import PARTIAL, replace_durably
-from passsearch.core.file_name import expand_home, safe_file_name
-from passsearch.core.folder_size import folder_bytes
+from passsearch.core.files import PARTIAL, expand_home, folder_bytes, replace_durably, safe_file_name
 from passsearch.core.inputs import (
     DeclaredInput,
     Dimension,
@@ -39,7 +36,6 @@ from passsearch.core.inputs import (
     read_inputs,
     resolve_inputs,
 )
-from passsearch.core.interruption import ENDING_SIGNALS, interruptible
 from passsearch.core.measurement import (
     CHANGE_MARGIN,
     CODEGEN,
@@ -63,14 +59,16 @@ from passsearch.core.measurement import (
     allowed_deviation,
     strict_limit,
 )
-from passsearch.core.notice import NOTICE_LOG
+from passsearch.core.messages import NOTICE_LOG, Step, printable, suggest_name, timestamp
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
-from passsearch.core.printable import printable
-from passsearch.core.processors import physical_cores, usable_processors
-from passsearch.core.step import Step
-from passsearch.core.suggestion import suggest_name
+from passsearch.core.processes import (
+    ENDING_SIGNALS,
+    child_environment,
+    interruptible,
+    physical_cores,
+    usable_processors,
+)
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
-from passsearch.core.timestamp import timestamp
 from passsearch.core.trust import require_trust
 
 __all__ = [
