@@ -114,7 +114,7 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
         if folder is None:
             folder = stack.enter_context(ScratchFolder())
         _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
-        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session), is_guest=True)))
+        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session), is_further=True)))
         cache = stack.enter_context(open_fact_cache(session.cache_path)) if remember else None
         yield stack.enter_context(WorkerEvaluator(session, log=opened.log, folder=opened.artifacts, cache=cache))
 

@@ -16,7 +16,7 @@ from passsearch.search.pass_selection import (
     with_prerequisites,
 )
 from passsearch.search.recommended_sequence import recommended_sequences
-from passsearch.search.records import Scored, SearchOutcome, Tally
+from passsearch.search.records import Counts, Scored, SearchOutcome
 from passsearch.search.repetition import Pairing
 from passsearch.search.run import Progress, Run
 from passsearch.search.scoring import Scoring
@@ -29,6 +29,7 @@ __all__ = [
     "BUILDS",
     "BaselineFailed",
     "Confirmation",
+    "Counts",
     "Document",
     "NetworkAnalysis",
     "Pairing",
@@ -40,7 +41,6 @@ __all__ = [
     "Search",
     "SearchOutcome",
     "Space",
-    "Tally",
     "analyze_network",
     "check_features",
     "confirm",

@@ -44,7 +44,7 @@ def result_document(
     ``measured_at`` is the time of its last fact, in seconds since 1970; ``recalled_times`` is the number of schedules
     of kernels that earlier runs have timed.
     """
-    tally, names = outcome.tally, [candidate.name for candidate in baselines(session, analysis)]
+    counts, names = outcome.counts, [candidate.name for candidate in baselines(session, analysis)]
     best, confirmation, rejected = recommendation.best, recommendation.confirmation, recommendation.rejected
     is_baseline = best is scoring.baseline
     verdict = _verdict(scoring, best, confirmation=confirmation, interrupted=interrupted)
@@ -75,8 +75,8 @@ def result_document(
         "ratios": _ratios(scoring, best, confirmation=None if is_baseline else confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
         "trials": [scored_document(scored, session) for scored in outcome.scored.values()],
-        "failures": dict(Counter(failure.kind for _, failure in tally.failures)),
-        "failed": [_failure(candidate, failure) for candidate, failure in tally.failures],
+        "failures": dict(Counter(failure.kind for _, failure in counts.failures)),
+        "failed": [_failure(candidate, failure) for candidate, failure in counts.failures],
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "interrupted": interrupted,
     }
@@ -236,17 +236,17 @@ def _failure(candidate: Candidate, failure: Failure) -> dict[str, Json]:
 
 
 def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Document:
-    tally, coverage, scored = outcome.tally, outcome.coverage, outcome.scored.values()
+    counts, coverage, scored = outcome.counts, outcome.coverage, outcome.scored.values()
     selection = analysis.selection
     return {
         "passes": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.candidates],
         "dropped": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.others],
-        "sequences_asked": tally.proposed,
+        "sequences_asked": counts.proposed,
         "states": coverage.states,
         "states_measured": len(scored),
         "binaries": len({candidate.built.digest for candidate in scored}),
-        "duplicates": tally.duplicates,
-        "invalid": tally.invalid,
+        "duplicates": counts.duplicates,
+        "invalid": counts.invalid,
         "kernels": len({candidate.built.kernels for candidate in scored}),
         "closed": coverage.closed,
         "closed_without": list(coverage.closed_without),

@@ -29,7 +29,7 @@ from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.recommendation import Recommendation, recommend
-from passsearch.search.records import TIME_LIMIT, Scored, Tally
+from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
@@ -177,12 +177,12 @@ class _Execution:
             document["deployment"] = {**deployment, "paths": list(self._session.paths)}
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
-        if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):
+        if any(is_deviation(failure) for _, failure in self._evaluation.counts.failures):
             self._report("looking for the passes that made outputs wrong", self._options.trials)
         kept = [self._evaluation.scoring.baseline.built, best.built]
         document["reproducers"] = write_reproducers(
             self._evaluator,
-            self._evaluation.tally.failures,
+            self._evaluation.counts.failures,
             folder=self._folder.path,
             kept=kept,
             left_s=self._left_s,
@@ -262,11 +262,11 @@ class _Execution:
         self._plan = text
         return end_s
 
-    def _note_candidate(self, tally: Tally, scored: Scored | None) -> None:
+    def _note_candidate(self, counts: Counts, scored: Scored | None) -> None:
         """Tell the user how far the search is, and leave the gain of a candidate to later runs."""
         if scored is not None and scored.ratio is not None:
             self._evaluator.gains.record(scored.built, scored.candidate, scored.ratio.value, scored.conditions)
-        self._report(self._search.phase, tally.evaluated)
+        self._report(self._search.phase, counts.evaluated)
 
     def _note(self, text: str) -> None:
         """Tell the user something that stays on the screen: a total of 0 marks it."""
@@ -286,7 +286,7 @@ class _Execution:
             objective = self._evaluation.scoring.objective
             gain = self._evaluation.scoring.gain(objective, best)
             parts.insert(0, f"best {objective.title} {gain:.2f} times the baseline's, not confirmed")
-        kinds = Counter(failure.kind for _, failure in self._evaluation.tally.failures)
+        kinds = Counter(failure.kind for _, failure in self._evaluation.counts.failures)
         parts += ["failed: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())] if kinds else []
         return "; ".join(parts)
 
@@ -300,7 +300,7 @@ class _Execution:
             self._report("measuring the baselines", 0)
             search.run()
             assert self._evaluation.scoring is not None and self._evaluation.reference is not None
-            self._report("measuring the shortlist side by side", self._evaluation.tally.evaluated)
+            self._report("measuring the shortlist side by side", self._evaluation.counts.evaluated)
             scoring, ranked = self._evaluation.scoring, self._evaluation.ranked()
             finalists = shortlist(
                 self._evaluator,
@@ -351,7 +351,7 @@ class _Execution:
         """Return that the time limit left no time to measure a candidate; ``None`` if there was time."""
         levels = {candidate.name for candidate in self._session.dialect.baselines}
         is_measured = any(scored.candidate.name not in levels for scored in self._evaluation.scored.values())
-        kinds = {failure.kind for _, failure in self._evaluation.tally.failures}
+        kinds = {failure.kind for _, failure in self._evaluation.counts.failures}
         if is_measured or kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
         reason = f"the time limit ended before a candidate was measured; {MORE_TIME}"
@@ -373,7 +373,7 @@ class _Execution:
             self._evaluator,
             pairing,
             repetitions=self._options.repetitions,
-            progress=lambda text: self._report(text, self._evaluation.tally.evaluated),
+            progress=lambda text: self._report(text, self._evaluation.counts.evaluated),
             keep_throughput=self._options.least_throughput,
             left_s=self._left_s,
             grace_s=grace_s,

@@ -13,7 +13,7 @@ from passsearch.measure import Ratio
 from passsearch.objectives import parse_objective
 from passsearch.search import Pairing, RunOptions, Scored, run
 from passsearch.search.best_sequence import BestSequence
-from passsearch.search.records import Tally
+from passsearch.search.records import Counts
 from passsearch.search.run import _Execution
 from passsearch.search.time_plan import TimePlan
 from passsearch.store import Fact, Log
@@ -100,5 +100,5 @@ def test_the_time_limit_is_no_reason_where_a_candidate_was_measured(names: list[
         run._session = SimpleNamespace(dialect=SimpleNamespace(baselines=levels))
         run._search = SimpleNamespace(outcome=SimpleNamespace(coverage=SimpleNamespace(ended="time limit")))
         measured = {name: scored(Candidate(build=BUILD, name=name)) for name in names}
-        run._evaluation = SimpleNamespace(scored=measured, tally=Tally(evaluated=2, failures=[timeout]))
+        run._evaluation = SimpleNamespace(scored=measured, counts=Counts(evaluated=2, failures=[timeout]))
         assert (run._unsearched() is None) == ("" in names)

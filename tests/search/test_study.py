@@ -151,8 +151,8 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
         progress=lambda *_: None,
     )
     study.run()
-    assert [failure.kind for _, failure in study.evaluation.tally.failures] == ["crash"]
-    assert study.evaluation.tally.invalid == 2 and study.evaluation.tally.evaluated == 2, (
+    assert [failure.kind for _, failure in study.evaluation.counts.failures] == ["crash"]
+    assert study.evaluation.counts.invalid == 2 and study.evaluation.counts.evaluated == 2, (
         "one for the edge, one for the candidate"
     )
 
@@ -186,8 +186,9 @@ def test_a_level_that_fails_costs_no_trial() -> None:
         progress=lambda *_: None,
     )
     study.run()
-    assert [candidate.name for candidate, _ in study.evaluation.tally.failures] == ["O9"]
-    assert study.evaluation.tally.evaluated == 1 and len(study.evaluation.scored) == 2, "the baseline and the candidate"
+    assert [candidate.name for candidate, _ in study.evaluation.counts.failures] == ["O9"]
+    assert study.evaluation.counts.evaluated == 1
+    assert len(study.evaluation.scored) == 2, "the baseline and the candidate"
 
 
 class SlowBaseline(KnownCandidates):
@@ -372,7 +373,7 @@ def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluate
         limit_s=lambda *_: 30.0,
     )
     study.run()
-    assert study.evaluation.tally.evaluated == evaluated
+    assert study.evaluation.counts.evaluated == evaluated
 
 
 @pytest.mark.parametrize(
@@ -398,7 +399,7 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
 
         def compose(self, pipeline: Pipeline) -> Failure:
             assert str(pipeline) == "ScheduleGPU"
-            evaluated_before.append(search.evaluation.tally.evaluated)
+            evaluated_before.append(search.evaluation.counts.evaluated)
             return Failure("timeout", "measure", "", "no time")
 
     monkeypatch.setattr(study, "Composer", Composer)
@@ -417,7 +418,7 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
     )
     search.run()
     assert evaluated_before == evaluated_first
-    assert search.evaluation.tally.evaluated == len(names)
+    assert search.evaluation.counts.evaluated == len(names)
 
 
 @pytest.mark.parametrize(
