@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common import note, options, today, write
+from benchmarks.common import RESULTS, note, options, today, write
 from passsearch.standalone.deployment.checked_files import PIPELINE, own_digest, sha256, write_sums
 
 SCRIPT, LOADER, PROGRAM = "build_model.py", "run_model.py", "run_model"
@@ -225,7 +225,7 @@ def _make_another(folder: Path) -> None:
 
 
 def main() -> None:
-    arguments = options(__doc__, ("relay", str), ("relax", str), out=Path)
+    arguments = options(__doc__, ("relay", str), ("relax", str), out=RESULTS / "deployment_tampering.json")
     places = {text.partition("=")[0]: text.partition("=")[2].split(":") for text in (arguments.relay, arguments.relax)}
     rows = {}
     for dialect, (deploy, python) in places.items():

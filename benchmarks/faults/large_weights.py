@@ -1,6 +1,6 @@
 """Measures the memory of a network of 1.6 GB of weights.
 
-``python -m benchmarks.faults.large_weights --folder FOLDER``: the network is a chain of feed-forward blocks in ONNX
+``python -m benchmarks.faults.large_weights FOLDER``: the network is a chain of feed-forward blocks in ONNX
 with external data, its weights random. Each stage is one command of passsearch in a process of its own. A thread adds
 up the proportional set size (PSS) of that process and of all its descendants, in which a page that several of them map
 counts once. ``peak`` is the largest sum, and ``private`` the largest sum of what no file backs, which the system cannot
@@ -110,7 +110,7 @@ def stage(command: Sequence[str], *, folder: Path, weights: int) -> dict[str, An
 
 def main() -> None:
     arguments = options(
-        __doc__, out=RESULTS / "large_weights.json", folder=Path, blocks=8, toolchain="relax", timeout=240
+        __doc__, ("folder", Path), out=RESULTS / "large_weights.json", blocks=8, toolchain="relax", timeout=240
     )
     folder, chosen = arguments.folder, ["--toolchain", arguments.toolchain]
     network, weights = write_network(folder, blocks=arguments.blocks)

@@ -8,7 +8,6 @@ The JSON has counts, the seeds that are wrong, and for each kind of fault the sm
 in place of seeds, these are compared.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from benchmarks.common import options, write
 from benchmarks.imports.fuzz_networks import Network
 from benchmarks.imports.runner import ImportRunner, conditions, difference
 
@@ -44,35 +44,29 @@ A linear Resize adds a neighbour with the weight 0, and that neighbour may be an
 
 
 def main() -> None:
-    """Compare networks by seed or files, and print a summary."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("dialect", help="name of a dialect or toolchain")
-    parser.add_argument("files", nargs="*", type=Path, help="ONNX files to compare instead of random networks")
-    parser.add_argument("--count", type=int, default=500, help="number of networks (500)")
-    parser.add_argument("--seed", type=int, default=0, help="first seed (0)")
-    parser.add_argument("--out", type=Path, help="file for the answers, in JSON")
-    options = parser.parse_args()
+    arguments = options(
+        __doc__, ("dialect", "relax"), ("files", ()), count=500, seed=(0, "the first one"), out=(Path, "file, in JSON")
+    )
     onnxruntime.set_default_logger_severity(4)
-    seeds = range(options.seed, options.seed + options.count)
-    began, described = time.monotonic(), conditions(options.dialect)
+    seeds = range(arguments.seed, arguments.seed + arguments.count)
+    networks = ((name, onnx.load(name)) for name in arguments.files) if arguments.files else map(network, seeds)
+    began, described, answers = time.monotonic(), conditions(arguments.dialect), {}
     with tempfile.TemporaryDirectory() as folder:
-        runner = ImportRunner(options.dialect, Path(folder))
-        networks = ((path.name, onnx.load(str(path))) for path in options.files)
-        answers: dict[str, dict[str, str]] = {}
-        for name, model in networks if options.files else ((str(seed), network(seed)) for seed in seeds):
+        runner = ImportRunner(arguments.dialect, Path(folder))
+        for name, model in networks:
             answers[name] = compare(runner, model)
             document = {**described, "seconds": round(time.monotonic() - began), **_summary(answers)}
             # After each, so that a run that is stopped has what it found.
-            if options.out:
-                options.out.write_text(json.dumps(document, indent=1) + "\n")
+            if arguments.out:
+                write(arguments.out, document)
         runner.close()
     print(json.dumps(document["counts"]))
 
 
-def network(seed: int) -> onnx.ModelProto:
+def network(seed: int) -> tuple[str, onnx.ModelProto]:
     """Return the random network of a seed."""
     made = Network(seed)
-    return made.grow(int(made.random.integers(*STEPS)))
+    return str(seed), made.grow(int(made.random.integers(*STEPS)))
 
 
 def compare(runner: ImportRunner, model: onnx.ModelProto) -> dict[str, str]:

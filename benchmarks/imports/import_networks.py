@@ -2,24 +2,20 @@
 
 Each network of ``tests/frontends/architectures.py`` is imported, analysed and built without optimisation, in a process
 of its own, and its outputs on random inputs are compared with those of its framework. The answers go to
-``benchmarks/results/networks.json`` under the name of ``--run``; what is in it is not asked again. ``--table`` writes
-the rows into ``docs/evidence/networks.md``.
+``benchmarks/results/networks.json``; what is in it is not asked again, unless it is named. ``--table`` writes the rows
+into ``docs/evidence/networks.md``.
 """
 
-import argparse
 import json
-import multiprocessing
 import os
 import re
-import signal
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import date
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,25 +23,21 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
+from benchmarks.common import RESULTS, ROOT, markdown, options, read, today, write, write_part
+from benchmarks.common import in_own_process as run_in_own_process
+from passsearch.api.common import model_file, open_evaluator
+from passsearch.core import Candidate, Failure, strict_limit
+from passsearch.dialects.case_inputs import case_inputs
+from passsearch.dialects.comparison import relative_deviation
+from passsearch.errors import PassSearchError
+from passsearch.evaluate import open_session
+from passsearch.search import analyze_network
+
 sys.path.insert(0, str(ROOT / "tests" / "frontends"))
 
-from architectures import ARCHITECTURES, Network  # noqa: E402
+from architectures import ARCHITECTURES, Network
 
-from benchmarks.common import write_part  # noqa: E402
-from benchmarks.speed.tune_zoo import markdown  # noqa: E402
-from passsearch.api.common import model_file, open_evaluator  # noqa: E402
-from passsearch.core import Candidate, Failure, strict_limit  # noqa: E402
-from passsearch.dialects.case_inputs import case_inputs  # noqa: E402
-from passsearch.dialects.comparison import relative_deviation  # noqa: E402
-from passsearch.errors import PassSearchError  # noqa: E402
-from passsearch.evaluate import open_session  # noqa: E402
-from passsearch.search import analyze_network  # noqa: E402
-
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "networks.json", ROOT / "docs" / "evidence" / "networks.md"
 DIALECTS = ("relax", "relay")
-STEPS = ("refused", "read", "imported", "analysed", "built", "equal")
-"""How far a network gets, in order."""
 CASE = 1
 """Seed of the inputs on which outputs are compared."""
 LONGEST = 320
@@ -54,43 +46,27 @@ PACKAGES = ("onnx", "onnxscript", "torch", "transformers", "numpy", "tensorflow"
 
 
 def main() -> None:
-    """Ask for the networks that have no answer yet, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="networks (all)")
-    parser.add_argument("--run", default="after", help="section of the results")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--timeout", type=float, default=300.0, help="longest time of one network in seconds")
-    parser.add_argument("--again", action="store_true", help="ask again for networks that are not equal on both")
-    parser.add_argument("--table", action="store_true")
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__, ("names", ()), results=RESULTS / "networks.json", timeout=(300.0, "s of a network"), table=False
+    )
+    results = read(arguments.results)
+    run = results.setdefault("after", {"networks": {}})
     if arguments.table:
-        write_part(PAGE, "imports/import_networks.py", table(json.loads(arguments.results.read_text())))
-    else:
-        for package in ("torch", "transformers"):
-            with suppress(ImportError):
-                import_module(package)
-        for name in arguments.names or ARCHITECTURES:
-            ask(name, arguments)
-
-
-def ask(name: str, arguments: argparse.Namespace) -> None:
-    """Try one network, unless its answer is there, and write the answer."""
-    results = json.loads(arguments.results.read_text()) if arguments.results.exists() else {}
-    run = results.setdefault(arguments.run, {"networks": {}})
-    known = run["networks"].get(name)
-    is_equal = known and all(known.get(dialect, {}).get("step") == "equal" for dialect in DIALECTS)
-    if known and (is_equal or not arguments.again):
+        write_part("networks.md", "imports/import_networks.py", table(run))
         return
-    start, entry = time.monotonic(), ARCHITECTURES[name]
-    answer = {"skipped": entry.missing} if entry.missing else in_own_process(name, timeout_s=arguments.timeout)
-    row = {"group": entry.group, **answer, "seconds": round(time.monotonic() - start, 1)}
-    packages = {package: installed(package) for package in PACKAGES}
-    # Frameworks that need other versions than the rest are tried in an environment of their own.
-    row |= {"packages": packages} if run.setdefault("packages", packages) != packages else {}
-    run["networks"][name], run["date"] = row, date.today().isoformat()
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    arguments.results.write_text(json.dumps(results, indent=1) + "\n")
-    print(name, json.dumps(answer), flush=True)
+    for package in ("torch", "transformers"):
+        with suppress(ImportError):
+            import_module(package)
+    for name in arguments.names or [name for name in ARCHITECTURES if name not in run["networks"]]:
+        start, entry = time.monotonic(), ARCHITECTURES[name]
+        answer = {"skipped": entry.missing} if entry.missing else in_own_process(name, timeout_s=arguments.timeout)
+        row = {"group": entry.group, **answer, "seconds": round(time.monotonic() - start, 1)}
+        packages = {package: installed(package) for package in PACKAGES}
+        # Frameworks that need other versions than the rest are tried in an environment of their own.
+        row |= {"packages": packages} if run.setdefault("packages", packages) != packages else {}
+        run["networks"][name], run["date"] = row, today()
+        write(arguments.results, results)
+        print(name, json.dumps(answer), flush=True)
 
 
 def installed(package: str) -> str | None:
@@ -102,18 +78,11 @@ def installed(package: str) -> str | None:
 
 
 def in_own_process(name: str, *, timeout_s: float, dialects: Sequence[str] = DIALECTS) -> dict[str, Any]:
-    """Return the answers about one network by dialect; a process that takes too long is ended with its children."""
+    """Return the answers about one network by dialect."""
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "answers"
         # A fork, because importing the frameworks takes longer than most networks do.
-        process = multiprocessing.get_context("fork").Process(target=write_answers, args=(name, lines, dialects))
-        process.start()
-        process.join(timeout_s)
-        reason = f"the process ended with {process.exitcode}"
-        if process.is_alive():
-            os.killpg(process.pid or 0, signal.SIGKILL)
-            process.join()
-            reason = f"no answer within {timeout_s:g} s"
+        reason = run_in_own_process(write_answers, name, lines, dialects, timeout_s=timeout_s)
         answers = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
     by_dialect = {answer.pop("dialect"): answer for answer in answers}
     return {dialect: by_dialect.get(dialect, {"step": "refused", "reason": reason}) for dialect in dialects}
@@ -121,15 +90,11 @@ def in_own_process(name: str, *, timeout_s: float, dialects: Sequence[str] = DIA
 
 def write_answers(name: str, lines: Path, dialects: Sequence[str]) -> None:
     """Append one line of JSON for each dialect to a file."""
-    os.setsid()
     os.environ["XDG_CACHE_HOME"] = str(lines.parent)
     warnings.simplefilter("ignore")
     folder = lines.with_name("network")
     folder.mkdir()
-    try:
-        network = ARCHITECTURES[name].make(folder)
-    except (ValueError, RuntimeError, TypeError, LookupError, AttributeError, ImportError) as error:
-        sys.exit(f"{name}: {type(error).__name__}: {error}")
+    network = ARCHITECTURES[name].make(folder)
     for dialect in dialects:
         answer = {"dialect": dialect, "step": "refused"}
         try:
@@ -141,8 +106,8 @@ def write_answers(name: str, lines: Path, dialects: Sequence[str]) -> None:
             file.write(json.dumps(answer) + "\n")
 
 
-def answers(network: Network, dialect: str) -> Any:
-    """Yield what is known after each step."""
+def answers(network: Network, dialect: str) -> Iterator[dict[str, Any]]:
+    """Yield what is known after each step: read, imported, analysed, built, equal."""
     file = model_file(network.model, network.example_inputs, inputs=network.inputs, batch=None, toolchain=dialect)
     yield {"step": "read", "route": file.format}
     session = open_session(file, toolchain=dialect, target=None, reference="import")
@@ -171,31 +136,28 @@ def answers(network: Network, dialect: str) -> Any:
 
 def judge(actual: Sequence[Any], expected: Sequence[Any], *, limit: float) -> dict[str, Any]:
     """Return the answer of the last step."""
-    shapes = [[f"{each.dtype}{list(each.shape)}" for each in outputs] for outputs in (actual, expected)]
-    if shapes[0] != shapes[1]:
-        mine, framework = (", ".join(texts) for texts in shapes)
-        return {"reason": f"outputs are {mine}; the framework's are {framework}"[:LONGEST]}
+    mine, right = (", ".join(f"{each.dtype}{list(each.shape)}" for each in outputs) for outputs in (actual, expected))
+    if mine != right:
+        return {"reason": f"outputs are {mine}; the framework's are {right}"[:LONGEST]}
     deviation = max(map(relative_deviation, actual, expected), default=0.0)
     if deviation > limit:
         return {"reason": f"outputs deviate by {deviation:.2g}, the limit is {limit:.2g}"}
     return {"step": "equal", "deviation": deviation}
 
 
-def table(results: Mapping[str, Any]) -> str:
-    """Return what the last run took and refused, in Markdown."""
-    content = list(results.values())[-1]
-    last = content["networks"]
-    rows = [[content["date"], *(share(last, dialect) for dialect in DIALECTS)]]
-    parts = [markdown(("date", *DIALECTS), rows)]
-    taken = {name for name, row in last.items() if all(cell(row, dialect).startswith("yes") for dialect in DIALECTS)}
+def table(run: Mapping[str, Any]) -> str:
+    """Return what a run took and refused, in Markdown."""
+    networks = run["networks"]
+    cells = {name: [cell(row, dialect) for dialect in DIALECTS] for name, row in networks.items()}
+    taken = {name for name, texts in cells.items() if all(text.startswith("yes") for text in texts)}
     groups: dict[str, list[str]] = {}
-    for name, row in last.items():
+    for name, row in networks.items():
         groups.setdefault(row["group"], []).extend([name] if name in taken else [])
-    rows = [[group, str(len(names)), ", ".join(names)] for group, names in groups.items() if names]
+    rows = [(group, len(names), ", ".join(names)) for group, names in groups.items() if names]
+    parts = [markdown(("date", *DIALECTS), [(run["date"], *(share(networks, each) for each in DIALECTS))])]
     parts += ["Taken by both:", markdown(("group", "number", "networks"), rows), "Refused by one or by both:"]
-    rows = [[name, *(cell(row, dialect) for dialect in DIALECTS)] for name, row in last.items() if name not in taken]
-    parts.append(markdown(("network", *DIALECTS), rows))
-    return "\n\n".join(parts)
+    refused = [(name, *texts) for name, texts in cells.items() if name not in taken]
+    return "\n\n".join([*parts, markdown(("network", *DIALECTS), refused)])
 
 
 def share(networks: Mapping[str, Any], dialect: str) -> str:

@@ -8,7 +8,6 @@ compared with those that ONNX stores; where they differ, those of ONNX Runtime d
 are right, refused (at the import, with a reason), unbuilt, wrong, or crashed.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from benchmarks.common import options, write
 from benchmarks.imports.runner import Answer, ImportRunner, conditions, difference
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
@@ -34,22 +34,28 @@ Case = tuple[str, onnx.ModelProto, Mapping[str, Any], Sequence[Any], Mapping[str
 
 
 def main() -> None:
-    """Run the tests whose name has one of the words, all without words, and print a summary."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("dialect", help="name of a dialect or toolchain")
-    parser.add_argument("words", nargs="*", metavar="WORD", help="parts of names of tests, or @FILE with names (all)")
-    parser.add_argument("--out", type=Path, help="file for the answers, in JSON")
-    parser.add_argument("--variant", choices=("given", "frozen"), help="one variant (both)")
-    parser.add_argument("--import-only", action="store_true", help="see what is refused, and build nothing")
-    options = parser.parse_args()
-    words = [word for each in options.words for word in _words(each)]
-    began, answers = time.monotonic(), run(options.dialect, words, options.variant, import_only=options.import_only)
-    counts = {name: _counts(answers, name) for name in ("given", "frozen")}
-    seconds = round(time.monotonic() - began)
-    print(json.dumps({"dialect": options.dialect, "seconds": seconds, **counts}))
-    if options.out:
-        document = {**conditions(options.dialect), "seconds": seconds, "counts": counts, "others": _others(answers)}
-        options.out.write_text(json.dumps(document, indent=1) + "\n")
+    arguments = options(
+        __doc__,
+        ("dialect", "relax"),
+        ("words", ()),
+        out=(Path, "file for the answers, in JSON"),
+        variant=(str, "given or frozen (both)"),
+        import_only=(False, "see what is refused, and build nothing"),
+    )
+    words = [word for each in arguments.words for word in _words(each)]
+    began = time.monotonic()
+    answers = run(arguments.dialect, words, arguments.variant, import_only=arguments.import_only)
+    counts = {
+        variant: Counter(answer["state"] for name, answer in answers.items() if name.endswith(variant))
+        for variant in ("given", "frozen")
+    }
+    document = {"seconds": round(time.monotonic() - began), "counts": counts}
+    print(json.dumps(document))
+    # Neither right as stored nor refused.
+    others = {name: each for name, each in answers.items() if each["state"] not in ("imported", "refused")}
+    reasons = {name: f"{each['state']}: {each['reason']}" for name, each in others.items() if "reason" in each}
+    if arguments.out:
+        write(arguments.out, {**conditions(arguments.dialect), **document, "others": reasons})
 
 
 def run(
@@ -152,17 +158,6 @@ def _words(word: str) -> list[str]:
 
 def _is_asked(name: str, words: Sequence[str]) -> bool:
     return not words or any(name == word if " " in word else word in name for word in words)
-
-
-def _counts(answers: Mapping[str, Mapping[str, str]], variant: str) -> dict[str, int]:
-    counts = Counter(answer["state"] for name, answer in answers.items() if name.endswith(variant))
-    return {state: counts[state] for state in ("right", "imported", "refused", "unbuilt", "wrong", "crashed")}
-
-
-def _others(answers: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the state and the reason of what is neither right as stored nor refused, by test."""
-    others = {name: each for name, each in answers.items() if each["state"] not in ("imported", "refused")}
-    return {name: f"{each['state']}: {each['reason']}" for name, each in others.items() if "reason" in each}
 
 
 if __name__ == "__main__":

@@ -1,22 +1,15 @@
 """Thirty faults of an importer, planted one by one: how many are refused, and does the refusal name the node?
 
-    python -m benchmarks.imports.planted_faults [relax|relay] --out benchmarks/results/planted_faults_relax.json
-
-A fault changes the graph between the file, which ONNX Runtime runs, and the compiler's importer, as an importer does
-that misreads an attribute. Every network is imported, its baseline is built, and its outputs are compared, as by
-``tune``.
+``python -m benchmarks.imports.planted_faults relay --out FILE``: a fault changes the graph between the file, which ONNX
+Runtime runs, and the compiler's importer, as an importer does that misreads an attribute. Every network is imported,
+its baseline is built, and its outputs are compared, as by ``tune``.
 """
 
-from __future__ import annotations
-
-import argparse
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import date
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,28 +19,12 @@ import onnx
 from onnx import helper, numpy_helper
 
 import passsearch
+from benchmarks.common import onnx_model, options, today, write
 from passsearch.errors import UserError
 from passsearch.evaluate import model_import
 from passsearch.frontends import ModelFile, simplify_onnx
 
 Change = Callable[[onnx.GraphProto, onnx.NodeProto], None]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A fault of an importer.
-
-    Attributes:
-        network: Name of the network.
-        node: Name of the node that is misread.
-        kind: What is wrong, in words.
-        change: Changes the node, or the graph around it.
-    """
-
-    network: str
-    node: str
-    kind: str
-    change: Change
 
 
 def drop(name: str) -> Change:
@@ -73,28 +50,19 @@ def put(name: str, value: Any) -> Change:
     return change
 
 
-def exchange_outputs(_: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """Give the first two outputs of a node each other's names."""
-    node.output[0], node.output[1] = node.output[1], node.output[0]
+def exchange(what: str, first: int = 0, second: int = 1) -> Change:
+    """Return a fault that gives two inputs or outputs of a node each other's place."""
 
+    def change(_: onnx.GraphProto, node: onnx.NodeProto) -> None:
+        names = getattr(node, what)
+        names[first], names[second] = names[second], names[first]
 
-def exchange_inputs(_: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """Give the first two inputs of a node each other's place."""
-    node.input[0], node.input[1] = node.input[1], node.input[0]
-
-
-def exchange_scale_and_shift(_: onnx.GraphProto, node: onnx.NodeProto) -> None:
-    """Give the second and the third input of a node each other's place."""
-    node.input[1], node.input[2] = node.input[2], node.input[1]
+    return change
 
 
 def become(kind: str) -> Change:
     """Return a fault that takes a node for one of another operator."""
-
-    def change(_: onnx.GraphProto, node: onnx.NodeProto) -> None:
-        node.op_type = kind
-
-    return change
+    return lambda _, node: setattr(node, "op_type", kind)
 
 
 def constant(place: int, value: Callable[[Any], Any]) -> Change:
@@ -111,20 +79,14 @@ def constant(place: int, value: Callable[[Any], Any]) -> Change:
     return change
 
 
-def through_cast(dtype: int) -> Change:
-    """Return a fault that computes the first output of a node in a narrower dtype."""
-
-    def change(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
-        name, place = node.output[0], list(graph.node).index(node) + 1
-        node.output[0] = f"{name}.wide"
-        casts = [
-            helper.make_node("Cast", [f"{name}.wide"], [f"{name}.narrow"], to=dtype),
-            helper.make_node("Cast", [f"{name}.narrow"], [name], to=onnx.TensorProto.FLOAT),
-        ]
-        for offset, cast in enumerate(casts):
-            graph.node.insert(place + offset, cast)
-
-    return change
+def through_cast(graph: onnx.GraphProto, node: onnx.NodeProto) -> None:
+    """Compute the first output of a node in float16."""
+    name, place = node.output[0], list(graph.node).index(node) + 1
+    node.output[0] = f"{name}.wide"
+    graph.node.insert(place, helper.make_node("Cast", [f"{name}.narrow"], [name], to=onnx.TensorProto.FLOAT))
+    graph.node.insert(
+        place, helper.make_node("Cast", [f"{name}.wide"], [f"{name}.narrow"], to=onnx.TensorProto.FLOAT16)
+    )
 
 
 class Builder:
@@ -133,12 +95,13 @@ class Builder:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
+        self.weights: dict[str, Any] = {}
 
-    def node(self, kind: str, name: str, inputs: list[str], outputs: list[str] | None = None, **attributes: Any) -> str:
+    def node(
+        self, kind: str, name: str, inputs: list[str], outputs: list[str] | None = None, **attributes: Any
+    ) -> None:
         """Add a node, whose output has its name unless ``outputs`` says otherwise."""
         self.nodes.append(helper.make_node(kind, inputs, outputs or [name], name=name, **attributes))
-        return (outputs or [name])[0]
 
     def weight(self, name: str, *shape: int) -> str:
         """Add a random weight."""
@@ -146,28 +109,17 @@ class Builder:
 
     def value(self, name: str, array: Any) -> str:
         """Add a constant."""
-        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        self.weights[name] = np.asarray(array)
         return name
 
-    def model(self, inputs: dict[str, tuple[int, list[int]]], outputs: list[str]) -> onnx.ModelProto:
-        """Return the model; inputs are pairs of element type and shape."""
-        graph = helper.make_graph(
-            self.nodes,
-            "network",
-            [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()],
-            [onnx.ValueInfoProto(name=name) for name in outputs],
-            self.weights,
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-        # Importers want the types of outputs.
+    def model(self, inputs: dict[str, tuple[str, list[int]]], *outputs: str) -> onnx.ModelProto:
+        """Return the model, its outputs with the types that importers want."""
+        model = onnx_model(self.nodes, inputs, dict.fromkeys(outputs), self.weights)
+        for value in model.graph.output:
+            value.ClearField("type")
         typed = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-        known = {value.name: value for value in typed.graph.value_info} | {v.name: v for v in typed.graph.output}
-        del model.graph.output[:]
-        model.graph.output.extend(known[name] for name in outputs)
-        return model
-
-
-FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+        del typed.graph.value_info[:]
+        return typed
 
 
 def convolutional() -> onnx.ModelProto:
@@ -187,7 +139,7 @@ def convolutional() -> onnx.ModelProto:
     b.node("Clip", "clip", ["up", low, high])
     b.node("Flatten", "flat", ["clip"])
     b.node("Gemm", "classes", ["flat", b.weight("w4", 10, 4 * 34 * 34), b.weight("b4", 10)], transB=1, alpha=0.5)
-    return b.model({"image": (FLOAT, [1, 3, 32, 32])}, ["classes", "clip"])
+    return b.model({"image": ("float32", [1, 3, 32, 32])}, "classes", "clip")
 
 
 def attention() -> onnx.ModelProto:
@@ -215,61 +167,59 @@ def attention() -> onnx.ModelProto:
     b.node("Slice", "slice", ["joint", first, last, b.value("axes", np.array([2]))])
     b.node("TopK", "best", ["slice", b.value("count", np.array([3]))], ["largest", "places"], axis=3)
     b.node("Elu", "elu", ["slice"], alpha=0.7)
-    return b.model({"ids": (INT64, [1, 8])}, ["elu", "largest"])
+    return b.model({"ids": ("int64", [1, 8])}, "elu", "largest")
 
 
 NETWORKS = {"convolutional": convolutional, "attention": attention}
 
-FAULTS = (
-    Fault("convolutional", "stem", "an attribute dropped: pads", put("pads", [0, 0, 2, 2])),
-    Fault("convolutional", "stem", "a constant rounded to two decimals", constant(1, lambda w: w.round(2))),
-    Fault("convolutional", "norm", "an attribute dropped: epsilon", drop("epsilon")),
-    Fault("convolutional", "norm", "a constant off by 0.01: the mean", constant(3, lambda mean: mean + 0.01)),
-    Fault("convolutional", "leaky", "an attribute dropped: alpha", drop("alpha")),
-    Fault("convolutional", "leaky", "taken for Relu", become("Relu")),
-    Fault("convolutional", "grouped", "an attribute of other values: pads", put("pads", [1, 1, 3, 3])),
-    Fault("convolutional", "pool", "padding at the other end", put("pads", [0, 0, 2, 2])),
-    Fault("convolutional", "mean", "an attribute dropped: count_include_pad", drop("count_include_pad")),
-    Fault(
-        "convolutional",
-        "resize",
-        "an attribute dropped: the mode of coordinates",
-        drop("coordinate_transformation_mode"),
+FAULTS: dict[str, tuple[tuple[str, str, Change], ...]] = {
+    "convolutional": (
+        ("stem", "an attribute dropped: pads", put("pads", [0, 0, 2, 2])),
+        ("stem", "a constant rounded to two decimals", constant(1, lambda w: w.round(2))),
+        ("norm", "an attribute dropped: epsilon", drop("epsilon")),
+        ("norm", "a constant off by 0.01: the mean", constant(3, lambda mean: mean + 0.01)),
+        ("leaky", "an attribute dropped: alpha", drop("alpha")),
+        ("leaky", "taken for Relu", become("Relu")),
+        ("grouped", "an attribute of other values: pads", put("pads", [1, 1, 3, 3])),
+        ("pool", "padding at the other end", put("pads", [0, 0, 2, 2])),
+        ("mean", "an attribute dropped: count_include_pad", drop("count_include_pad")),
+        ("resize", "an attribute dropped: the mode of coordinates", drop("coordinate_transformation_mode")),
+        ("resize", "nearest instead of linear", put("mode", "nearest")),
+        ("up", "a kernel not flipped", constant(1, lambda w: w[:, :, ::-1, ::-1])),
+        ("clip", "an end of the range rounded", constant(2, lambda high: np.round(high * 2.1) / 2.1)),
+        ("clip", "float16 inside", through_cast),
+        ("classes", "an attribute dropped: alpha", drop("alpha")),
     ),
-    Fault("convolutional", "resize", "nearest instead of linear", put("mode", "nearest")),
-    Fault("convolutional", "up", "a kernel not flipped", constant(1, lambda w: w[:, :, ::-1, ::-1])),
-    Fault("convolutional", "clip", "an end of the range rounded", constant(2, lambda high: np.round(high * 2.1) / 2.1)),
-    Fault("convolutional", "clip", "float16 inside", through_cast(onnx.TensorProto.FLOAT16)),
-    Fault("convolutional", "classes", "an attribute dropped: alpha", drop("alpha")),
-    Fault("attention", "embed", "an index off by one", constant(0, lambda table: np.roll(table, 1, axis=0))),
-    Fault("attention", "norm", "an attribute dropped: epsilon", drop("epsilon")),
-    Fault("attention", "norm", "scale and shift exchanged", exchange_scale_and_shift),
-    Fault(
-        "attention", "joined", "a constant in bfloat16", constant(1, lambda w: (w.view("u4") & 0xFFFF0000).view("f4"))
+    "attention": (
+        ("embed", "an index off by one", constant(0, lambda table: np.roll(table, 1, axis=0))),
+        ("norm", "an attribute dropped: epsilon", drop("epsilon")),
+        ("norm", "scale and shift exchanged", exchange("input", 1, 2)),
+        ("joined", "a constant in bfloat16", constant(1, lambda w: (w.view("u4") & 0xFFFF0000).view("f4"))),
+        ("split", "outputs exchanged", exchange("output")),
+        ("kt", "axes exchanged", put("perm", [0, 2, 1, 3])),
+        ("scaled", "the inputs exchanged", exchange("input")),
+        ("scaled", "a constant rounded", constant(1, lambda root: np.round(root, 2))),
+        ("weights", "an axis off by one", put("axis", 2)),
+        ("mean", "an axis off by one", put("axes", [1])),
+        ("sums", "an attribute dropped: reverse", drop("reverse")),
+        ("sums", "exclusive", put("exclusive", 1)),
+        ("slice", "an end off by one", constant(2, lambda last: last - 1)),
+        ("slice", "a beginning off by one", constant(1, lambda first: first - 1)),
+        ("best", "an axis off by one", put("axis", 2)),
+        ("best", "the smallest instead of the largest", put("largest", 0)),
+        ("elu", "an attribute dropped: alpha", drop("alpha")),
     ),
-    Fault("attention", "split", "outputs exchanged", exchange_outputs),
-    Fault("attention", "kt", "axes exchanged", put("perm", [0, 2, 1, 3])),
-    Fault("attention", "scaled", "the inputs exchanged", exchange_inputs),
-    Fault("attention", "scaled", "a constant rounded", constant(1, lambda root: np.round(root, 2))),
-    Fault("attention", "weights", "an axis off by one", put("axis", 2)),
-    Fault("attention", "mean", "an axis off by one", put("axes", [1])),
-    Fault("attention", "sums", "an attribute dropped: reverse", drop("reverse")),
-    Fault("attention", "sums", "exclusive", put("exclusive", 1)),
-    Fault("attention", "slice", "an end off by one", constant(2, lambda last: last - 1)),
-    Fault("attention", "slice", "a beginning off by one", constant(1, lambda first: first - 1)),
-    Fault("attention", "best", "an axis off by one", put("axis", 2)),
-    Fault("attention", "best", "the smallest instead of the largest", put("largest", 0)),
-    Fault("attention", "elu", "an attribute dropped: alpha", drop("alpha")),
-)
+}
+"""The node that is misread, what is wrong in words, and the change of the node or of the graph around it."""
 
 
 @contextmanager
-def planted(fault: Fault, folder: Path) -> Iterator[None]:
+def planted(name: str, change: Change, folder: Path) -> Iterator[None]:
     """Make the importer misread one node; ONNX Runtime still reads the file."""
 
     def misread(file: ModelFile, into: Path) -> ModelFile:
         model = onnx.load(str(file.path))
-        fault.change(model.graph, next(node for node in model.graph.node if node.name == fault.node))
+        change(model.graph, next(node for node in model.graph.node if node.name == name))
         # The types in the file are those of the right network.
         for value in model.graph.output:
             value.ClearField("type")
@@ -282,51 +232,38 @@ def planted(fault: Fault, folder: Path) -> Iterator[None]:
         yield
 
 
-def refusal(model: Path, toolchain: str) -> tuple[str, float]:
-    """Return why the network is refused, empty if it is not, and the seconds of that."""
-    start = time.monotonic()
+def refusal(model: Path, toolchain: str) -> str:
+    """Return why the network is refused, empty if it is not."""
     try:
         with passsearch.session(model, toolchain=toolchain, remember=False) as evaluator:
-            baseline = evaluator.session.dialect.baseline
-            built = evaluator.build_candidate(baseline)
-            reason = getattr(built, "reason", "")
+            return getattr(evaluator.build_candidate(evaluator.session.dialect.baseline), "reason", "")
     except UserError as error:
-        reason = str(error).replace(f"{model.parent}/", "")
-    return reason, time.monotonic() - start
-
-
-def row(fault: Fault, folder: Path, toolchain: str) -> dict[str, Any]:
-    """Return what became of one fault."""
-    model = folder / f"{fault.network}.onnx"
-    with planted(fault, folder):
-        reason, seconds = refusal(model, toolchain)
-    about = {key: value for key, value in asdict(fault).items() if key != "change"}
-    named = f"`{fault.node}`" in reason
-    return {**about, "refused": bool(reason), "names_node": named, "reason": reason, "seconds": round(seconds, 1)}
+        return str(error).replace(f"{model.parent}/", "")
 
 
 def main() -> None:
-    """Plant the faults and write the answers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("toolchain", nargs="?", default="relax")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--only", help="node whose faults are planted")
-    options = parser.parse_args()
+    arguments = options(__doc__, ("toolchain", "relax"), out=Path, only=(str, "node whose faults are planted"))
+    rows, right = [], {}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
         for network, make in NETWORKS.items():
-            onnx.save(make(), str(folder / f"{network}.onnx"))
-        right = {network: refusal(folder / f"{network}.onnx", options.toolchain)[0] for network in NETWORKS}
-        rows = []
-        for fault in FAULTS:
-            if options.only in (None, fault.node):
-                rows.append(row(fault, folder, options.toolchain))
-                print(f"{rows[-1]['names_node']!s:5} {fault.network} {fault.node}: {fault.kind}: {rows[-1]['reason']}")
+            model = Path(name) / f"{network}.onnx"
+            onnx.save(make(), str(model))
+            right[network] = refusal(model, arguments.toolchain)
+            for node, kind, change in FAULTS[network]:
+                if arguments.only not in (None, node):
+                    continue
+                start = time.monotonic()
+                with planted(node, change, Path(name)):
+                    reason = refusal(model, arguments.toolchain)
+                row = {"network": network, "node": node, "kind": kind, "refused": bool(reason)}
+                row |= {"names_node": f"`{node}`" in reason, "reason": reason}
+                rows.append({**row, "seconds": round(time.monotonic() - start, 1)})
+                print(f"{row['names_node']!s:5} {network} {node}: {kind}: {reason}", flush=True)
     refused, named = (sum(each[key] for each in rows) for key in ("refused", "names_node"))
     print(f"{len(rows)} faults: {refused} refused, {named} with the node; without a fault: {right}")
-    if options.out:
-        document = {"date": str(date.today()), "toolchain": options.toolchain, "without_fault": right, "faults": rows}
-        options.out.write_text(json.dumps(document, indent=1) + "\n")
+    if arguments.out:
+        about = {"date": today(), "toolchain": arguments.toolchain, "without_fault": right}
+        write(arguments.out, {**about, "faults": rows})
 
 
 if __name__ == "__main__":

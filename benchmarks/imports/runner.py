@@ -1,19 +1,18 @@
 """Runs ONNX networks through the front end, the import and an un-tuned build of one dialect, and compares outputs."""
 
-import contextlib
 import json
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
+from benchmarks.common import ROOT, today
 from passsearch.core import TensorType
 from passsearch.errors import PassSearchError
 from passsearch.frontends.onnx_file import from_path
@@ -22,9 +21,7 @@ from passsearch.frontends.request import ModelRequest
 from passsearch.measure import probe
 from passsearch.toolchain import get_toolchain, host_target
 
-ROOT = Path(__file__).parents[2]
 Arrays = Sequence[Any]
-_ENDED = '{"state": "crashed", "reason": "the process ended"}'
 
 
 @dataclass(frozen=True)
@@ -44,18 +41,9 @@ class Answer:
 
 def conditions(dialect: str) -> dict[str, Any]:
     """Return what answers depend on beside our own code: the processor, the target, and versions."""
-    toolchain, versions = get_toolchain(dialect), dict[str, str]()
-    for name in ("onnx", "onnxruntime"):
-        with contextlib.suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return {
-        "dialect": dialect,
-        "date": date.today().isoformat(),
-        "device": dict(probe("cpu").device),
-        "target": host_target(toolchain),
-        "tvm": toolchain.tvm_version,
-        **versions,
-    }
+    toolchain = get_toolchain(dialect)
+    about = {"dialect": dialect, "date": today(), "device": dict(probe("cpu").device), "target": host_target(toolchain)}
+    return {**about, "tvm": toolchain.tvm_version, **{name: version(name) for name in ("onnx", "onnxruntime")}}
 
 
 class ImportRunner:
@@ -64,9 +52,8 @@ class ImportRunner:
     def __init__(self, dialect: str, folder: Path) -> None:
         toolchain = get_toolchain(dialect)
         self._folder, self._log = folder, (folder / "compiler.log").open("w")
-        command = [str(toolchain.python), str(ROOT / "benchmarks" / "imports" / "server.py")]
         self._process = subprocess.Popen(
-            [*command, toolchain.dialect, host_target(toolchain)],
+            [toolchain.python, Path(__file__).with_name("server.py"), toolchain.dialect, host_target(toolchain)],
             env={**os.environ, "PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -79,8 +66,7 @@ class ImportRunner:
         self, model: onnx.ModelProto, cases: Mapping[str, Mapping[str, Any]], *, import_only: bool = False
     ) -> Answer:
         """Return the outputs of a network on inputs by name, for each case; the cases have equal shapes."""
-        inputs = next(iter(cases.values()))
-        types = {name: TensorType(array.shape, str(array.dtype)) for name, array in inputs.items()}
+        types = {name: TensorType(each.shape, str(each.dtype)) for name, each in next(iter(cases.values())).items()}
         path, data, results = (self._folder / name for name in ("network.onnx", "data.npz", "results.npz"))
         onnx.save(model, str(path))
         try:
@@ -88,55 +74,31 @@ class ImportRunner:
             file = simplify_onnx(file, self._folder)
         except PassSearchError as error:
             return Answer("refused", str(error))
-        np.savez(
-            data,
-            **{
-                f"{case}|{place}": given[name]
-                for case, given in cases.items()
-                for place, name in enumerate(file.inputs)
-            },
+        names = {f"{case}|{place}": (case, name) for case in cases for place, name in enumerate(file.inputs)}
+        np.savez(data, **{key: cases[case][name] for key, (case, name) in names.items()})
+        request = {"path": str(file.path), "data": str(data), "results": str(results)}
+        request |= {"inputs": {name: [kind.dtype, list(kind.shape)] for name, kind in file.inputs.items()}}
+        print(
+            json.dumps({**request, "cases": [] if import_only else list(cases)}), file=self._process.stdin, flush=True
         )
-        request = {
-            "path": str(file.path),
-            "data": str(data),
-            "results": str(results),
-            "cases": [] if import_only else list(cases),
-        }
-        request["inputs"] = {name: [kind.dtype, list(kind.shape)] for name, kind in file.inputs.items()}
-        answer = self._ask(request)
+        answer = self._receive()
         if file.path != path:
             file.path.unlink()
         if answer["state"] != "ran":
             return Answer(answer["state"], answer.get("reason", "").replace(str(self._folder), ""))
-        return Answer("ran", outputs=_outputs(results, cases))
+        with np.load(results) as arrays:
+            counts = {case: sum(name.startswith(f"{case}|") for name in arrays.files) for case in cases}
+            outputs = {case: [arrays[f"{case}|{place}"] for place in range(counts[case])] for case in cases}
+        return Answer("ran", outputs=outputs)
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
         self._log.close()
 
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, str]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._receive()
-
     def _receive(self) -> dict[str, str]:
-        assert self._process.stdout is not None
-        answer: dict[str, str] = json.loads(
-            self._process.stdout.readline() or '{"state": "crashed", "reason": "ended"}'
-        )
-        return answer
-
-
-def _outputs(path: Path, cases: Mapping[str, Any]) -> dict[str, Arrays]:
-    with np.load(path) as results:
-        return {
-            case: [results[f"{case}|{place}"] for place in range(sum(n.startswith(f"{case}|") for n in results.files))]
-            for case in cases
-        }
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        return dict(json.loads(line or '{"state": "crashed", "reason": "ended"}'))
 
 
 def difference(actual: Arrays, expected: Arrays, *, rtol: float, atol: float) -> str:
@@ -146,15 +108,12 @@ def difference(actual: Arrays, expected: Arrays, *, rtol: float, atol: float) ->
     for place, (mine, right) in enumerate(zip(actual, expected, strict=True)):
         if (mine.dtype, mine.shape) != (right.dtype, right.shape):
             return f"output {place} is {mine.dtype}{list(mine.shape)}, not {right.dtype}{list(right.shape)}"
-        is_exact = right.dtype.kind not in "fc"
-        with np.errstate(all="ignore"):
-            same = mine == right if is_exact else np.isclose(*_wide(mine, right), rtol=rtol, atol=atol, equal_nan=True)
+        same = mine == right
+        if right.dtype.kind in "fc":
+            wide = "complex128" if right.dtype.kind == "c" else "float64"
+            with np.errstate(all="ignore"):
+                same = np.isclose(mine.astype(wide), right.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
         if not np.all(same):
-            first = np.argmin(np.ravel(same))
-            count = int(np.size(same) - np.sum(same))
+            first, count = np.argmin(np.ravel(same)), int(np.size(same) - np.sum(same))
             return f"output {place}: {np.ravel(mine)[first]} for {np.ravel(right)[first]}, {count} of {mine.size}"
     return ""
-
-
-def _wide(*arrays: Any) -> tuple[Any, ...]:
-    return tuple(array.astype("complex128" if array.dtype.kind == "c" else "float64") for array in arrays)

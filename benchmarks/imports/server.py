@@ -1,8 +1,7 @@
 """Imports ONNX files, builds them without passes and runs them, each in a fork, for an interpreter with one TVM.
 
-A request without cases is an import only, which needs no fork.
-
-``runner.py`` starts it. Standard input has one request in JSON per line, standard output one answer per line.
+``runner.py`` starts it. Standard input has one request in JSON per line, standard output one answer per line. A request
+without cases is an import only, which needs no fork.
 """
 
 import json
@@ -10,11 +9,10 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +30,14 @@ def main(name: str, target: str) -> None:
     # The compiler prints to standard output as well.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+
+    def send(answer: Mapping[str, str]) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
+
     module, _, kind = dialect(name).bridge.partition(":")
     bridge = getattr(import_module(module), kind)(target)
     import_module(f"passsearch.dialects.{name}.importers.onnx_graph")
-    answers.write("{}\n")
-    answers.flush()
+    send({})
     is_warm = False
     for line in sys.stdin:
         request = json.loads(line)
@@ -45,22 +46,15 @@ def main(name: str, target: str) -> None:
             _answer(bridge, {**request, "cases": []})
             is_warm = True
         if not request["cases"]:
-            answers.write(json.dumps(_answer(bridge, request)) + "\n")
-            answers.flush()
+            send(_answer(bridge, request))
             continue
         child = os.fork()
         if child == 0:
-            _end(_answer(bridge, request), answers)
+            send(_answer(bridge, request))
+            os._exit(0)
         _, status = os.waitpid(child, 0)
-        if os.WIFSIGNALED(status) or os.WEXITSTATUS(status):
-            answers.write(json.dumps({"state": "crashed", "reason": f"status {status}"}) + "\n")
-            answers.flush()
-
-
-def _end(answer: Mapping[str, str], answers: TextIO) -> None:
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
-    os._exit(0)
+        if status:
+            send({"state": "crashed", "reason": f"status {status}"})
 
 
 def _answer(bridge: Any, request: Mapping[str, Any]) -> dict[str, str]:
@@ -73,9 +67,8 @@ def _answer(bridge: Any, request: Mapping[str, Any]) -> dict[str, str]:
         if not request["cases"]:
             return {"state": "imported"}
         state = "unbuilt"
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory())) / "built"
-            executable = bridge.open(bridge.build(module, BuildOptions(), folder), "cpu")
+        with TemporaryDirectory() as folder:
+            executable = bridge.open(bridge.build(module, BuildOptions(), Path(folder) / "built"), "cpu")
             state = "crashed"
             _run(executable, request)
     except (UserError, CompileError) as error:

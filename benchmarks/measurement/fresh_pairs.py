@@ -1,50 +1,33 @@
 """Intervals of two fresh compiles against the truth.
 
-``python -m benchmarks.measurement.fresh_pairs zoo:resnet_tiny --load``.
-
-Compiles two pipelines afresh, again and again, and times each pair in new processes, as one repetition of a
-confirmation does; ``--load`` keeps all cores busy with as many other processes meanwhile. Two neighbouring repetitions
-are one short confirmation. Its interval should hold the ratio that all other repetitions give together, by both
-estimators and under both conditions. ``benchmarks/results/fresh_pairs.json`` has the samples of every process; a
-repetition in it is not measured again. ``--table`` prints how many intervals hold the truth, by rule.
+``python -m benchmarks.measurement.fresh_pairs zoo:resnet_tiny --load 3`` compiles two pipelines afresh, again and
+again, and times each pair in new processes, as one repetition of a confirmation does; ``--load`` keeps as many other
+processes busy meanwhile. Two neighbouring repetitions are one short confirmation. Its interval should hold the ratio
+that all other repetitions give together, by both estimators and under both conditions.
+``benchmarks/results/fresh_pairs.json`` has the samples of every process; a repetition in it is not measured again.
+``--table`` prints how many intervals hold the truth, by rule.
 """
 
-import argparse
-import json
 import math
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeAlias
+from typing import Any
 
 import passsearch
-from benchmarks.common import provenance
+from benchmarks.common import RESULTS, busy, markdown, note, options, provenance, read, write
 from passsearch.api.common import read_candidate
 from passsearch.core import Failure
 from passsearch.evaluate import TimedArtifacts, TimingRequest, WorkerEvaluator
 from passsearch.measure import log_ratio, log_ratio_at_end, log_ratio_of_medians, mean_interval
 
-RESULTS = Path(__file__).parents[1] / "results" / "fresh_pairs.json"
-Estimator: TypeAlias = Callable[[Sequence[float], Sequence[float]], float]
-IDLE, LOADED = "idle", "loaded"
+ESTIMATORS: dict[str, Callable[[Sequence[float], Sequence[float]], float]] = {
+    "fastest": log_ratio,
+    "median": log_ratio_of_medians,
+    "last rounds": log_ratio_at_end,
+}
 PROCESSES = 2
 """Timing processes of a repetition: the fewest of a confirmation."""
-
-BURN = "import math\nwhile True:\n    sum(math.sqrt(value) for value in range(100_000))"
-
-
-@contextmanager
-def load(processes: int) -> Iterator[None]:
-    """Keep other processes busy."""
-    with ExitStack() as stack:
-        for _ in range(processes):
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", BURN]))
-            stack.callback(process.kill)
-        yield
 
 
 def repetition(evaluator: WorkerEvaluator, pipelines: Sequence[str], *, turn: int, condition: str) -> dict[str, Any]:
@@ -67,70 +50,63 @@ def repetition(evaluator: WorkerEvaluator, pipelines: Sequence[str], *, turn: in
     }
 
 
-ESTIMATORS = {"fastest": log_ratio, "median": log_ratio_of_medians, "last rounds": log_ratio_at_end}
-
-
-def covered(repetitions: Sequence[Mapping[str, Any]], estimator: Estimator, *, state: float = 0.0) -> tuple[int, int]:
-    """Return how many intervals of two neighbouring repetitions hold the mean of all others, and how many there are.
+def covered(logs: Sequence[Sequence[float]], state: float = 0.0) -> str:
+    """Return how many intervals of two neighbouring repetitions hold the mean of all others.
 
     Args:
-        repetitions: The repetitions.
-        estimator: Returns the log-ratio of one process.
+        logs: The log-ratios of the processes of each repetition.
         state: With another number than 0, neighbours are left out whose means differ by more than this log-ratio: the
             machine changed its state between them.
     """
-    logs = [[estimator(*process) for process in repetition["processes"]] for repetition in repetitions]
     hits, number = 0, 0
     for place in range(len(logs) - 1):
-        own = logs[place] + logs[place + 1]
+        own = [*logs[place], *logs[place + 1]]
         others = [value for other, values in enumerate(logs) if other not in (place, place + 1) for value in values]
         near = [value for value in others if not state or abs(value - fmean(own)) <= state]
-        if (state and max(own) - min(own) > state) or not near:
-            continue
-        _, interval = mean_interval(own)
-        number += 1
-        hits += interval.low <= fmean(near) <= interval.high
-    return hits, number
+        if near and not (state and max(own) - min(own) > state):
+            _, interval = mean_interval(own)
+            number += 1
+            hits += interval.low <= fmean(near) <= interval.high
+    return f"{hits} of {number}"
 
 
 def table(document: Mapping[str, Any]) -> str:
     """Return how many intervals hold the truth as Markdown."""
-    lines = ["| network, condition | estimator | ratio | all | within one state of the machine |", "|---" * 5 + "|"]
+    lines = []
     for name, row in document.items():
         for title, estimator in ESTIMATORS.items():
-            values = [estimator(*process) for each in row["repetitions"] for process in each["processes"]]
+            logs = [[estimator(*process) for process in each["processes"]] for each in row["repetitions"]]
+            ratio = math.exp(fmean(value for each in logs for value in each))
             # Loaded, processes differ by more than the two states that an idle machine has.
             state = math.log(1.5) if not row["load"] else 0.0
-            both = (covered(row["repetitions"], estimator, state=each) for each in (0.0, state))
-            counts = [f"{hits} of {number}" for hits, number in both]
-            lines.append(f"| {name} | {title} | {math.exp(fmean(values)):.2f} | " + " | ".join(counts) + " |")
-    return "\n".join(lines)
+            lines.append((name, title, f"{ratio:.2f}", covered(logs), covered(logs, state)))
+    return markdown(("network, condition", "estimator", "ratio", "all", "within one state of the machine"), lines)
 
 
 def main() -> None:
-    """Measure what is missing, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", nargs="?", default="zoo:resnet_tiny")
-    parser.add_argument("--toolchain", default="relax")
-    parser.add_argument("--pipelines", default="default-passes,nhwc-schedule-cpu", metavar="A,B")
-    parser.add_argument("--repetitions", type=int, default=24)
-    parser.add_argument("--load", type=int, default=0, metavar="N", help="number of other processes that are busy")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--table", action="store_true", help="print the Markdown from the file")
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__,
+        ("model", "zoo:resnet_tiny"),
+        toolchain="relax",
+        pipelines="default-passes,nhwc-schedule-cpu",
+        repetitions=24,
+        load=(0, "number of other processes that are busy"),
+        out=RESULTS / "fresh_pairs.json",
+        table=(False, "print the Markdown from the file"),
+    )
+    document = read(arguments.out)
     if arguments.table:
-        print(table(json.loads(arguments.out.read_text())))
+        print(table(document))
         return
-    document: dict[str, Any] = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    condition = LOADED if arguments.load else IDLE
+    condition = "loaded" if arguments.load else "idle"
     row = document.setdefault(f"{arguments.model} {condition}", {"pipelines": arguments.pipelines, "repetitions": []})
-    with load(arguments.load), passsearch.session(arguments.model, toolchain=arguments.toolchain) as evaluator:
+    with busy(arguments.load), passsearch.session(arguments.model, toolchain=arguments.toolchain) as evaluator:
         row |= {"load": arguments.load, **provenance(evaluator.session)}
         for turn in range(len(row["repetitions"]), arguments.repetitions):
             pipelines = arguments.pipelines.split(",")
             row["repetitions"].append(repetition(evaluator, pipelines, turn=turn, condition=condition))
-            arguments.out.write_text(json.dumps(document) + "\n")
-            print(f"{condition}: repetition {turn + 1} of {arguments.repetitions}", file=sys.stderr, flush=True)
+            write(arguments.out, document)
+            note(f"{condition}: repetition", turn + 1, arguments.repetitions)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Compares the power that ``passsearch`` reads with a meter in the cables.
 
-``python -m benchmarks.measurement.recorded_power``.
-
-Prints the table of ``docs/evidence/measurement.md``: the power of the cards in ``recordings/``, by a meter in their
-cables and by the driver, as medians over the windows that ``tune`` and ``compare`` use. The last column shows how the
-driver's average settles: what it reports 0.5, 1 and 1.5 s after the load starts, as shares of its median under load.
+``python -m benchmarks.measurement.recorded_power`` prints the table of ``docs/evidence/measurement.md``: the power of
+the cards in ``recordings/``, by a meter in their cables and by the driver, as medians over the windows that ``tune``
+and ``compare`` use. The last column shows how the driver's average settles: what it reports 0.5, 1 and 1.5 s after the
+load starts, as shares of its median under load.
 """
 
 import csv
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.common import markdown
 from passsearch.measure import Trace, consumption
 from passsearch.measure.telemetry import PERIOD_S, SensorReading, Span
 from passsearch.measure.windows import WindowPlan
@@ -21,8 +21,6 @@ from passsearch.measure.windows import WindowPlan
 RECORDINGS = Path(__file__).parent / "recordings"
 LOADS_S = {"a100": 5.970, "rtx3090": 5.929, "rtx4090": 5.981, "a5000": 5.968}
 """Duration of the load, which starts at 0; the card then rests for as long."""
-SETTLING_S = (0.5, 1.0, 1.5)
-"""Moments after the start of the load, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +56,11 @@ class Recording:
 
 def load(card: str) -> Recording:
     """Load a card's recording from the folder ``recordings``."""
-    return Recording(_rows(RECORDINGS / f"{card}.csv"), _rows(RECORDINGS / f"{card}_cables.csv"), LOADS_S[card])
-
-
-def _rows(file: Path) -> list[dict[str, float]]:
-    with file.open(newline="") as lines:
-        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)]
+    rows = []
+    for name in (card, f"{card}_cables"):
+        with (RECORDINGS / f"{name}.csv").open(newline="") as lines:
+            rows.append([{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)])
+    return Recording(*rows, LOADS_S[card])
 
 
 def windows(recording: Recording) -> list[dict[str, Any]]:
@@ -81,15 +78,15 @@ def driver_power_w(recording: Recording) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Print the table."""
-    print("| card | load, by its cables | by the driver | rest, by its cables | by the driver | after 0.5, 1, 1.5 s |")
-    print("|---|---|---|---|---|---|")
+    lines = []
     for card in LOADS_S:
         recording = load(card)
         by_cables, by_driver = map(recording.cable_power_w, recording.spans), driver_power_w(recording)
-        cells = [power_w for pair in zip(by_cables, by_driver, strict=True) for power_w in pair]
-        settling = ", ".join(f"{100 * recording.at(time_s)['power_w'] / by_driver[0]:.0f}" for time_s in SETTLING_S)
-        print(f"| {card} |", *(f"{power_w:.0f} W |" for power_w in cells), f"{settling} % |")
+        cells = [f"{power_w:.0f} W" for pair in zip(by_cables, by_driver, strict=True) for power_w in pair]
+        settling = [f"{100 * recording.at(time_s)['power_w'] / by_driver[0]:.0f}" for time_s in (0.5, 1.0, 1.5)]
+        lines.append((card, *cells, f"{', '.join(settling)} %"))
+    heads = ("load, by its cables", "by the driver", "rest, by its cables", "by the driver", "after 0.5, 1, 1.5 s")
+    print(markdown(("card", *heads), lines))
 
 
 if __name__ == "__main__":

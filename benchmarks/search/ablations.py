@@ -8,128 +8,86 @@ command after an interruption goes on where it was, and repeats no row that is c
 and writes the rows into ``docs/evidence/ablation.md``.
 """
 
-import argparse
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import passsearch
-from benchmarks.common import network_session, read_rows, write_part, write_row
+from benchmarks.common import RESULTS, RUNS, markdown, network_session, note, options, read_rows, write_part, write_row
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results" / "ablations.json"
-RUNS = ROOT.parent / "runs" / "ablations"
-PAGE = ROOT.parent / "docs" / "evidence" / "ablation.md"
 CASES = ("relay:zoo:resnet18", "relax:zoo:resnet18", "relax:zoo:bert_tiny")
-
 MOST_DEVIATION = 0.1
 """Largest deviation of the sum of kernels from the end-to-end time, as a share of it, in a profile that explains it."""
 
 
 def ablation_row(model: str, *, toolchain: str, tune_s: float, ablate_s: float, out: Path) -> dict[str, Any]:
-    """Tune, ablate and profile, and return the numbers.
-
-    Args:
-        model: For example ``zoo:resnet18``.
-        toolchain: Name of the toolchain.
-        tune_s: Time limit of the search in seconds; a run that is finished is not searched again.
-        ablate_s: Time limit of this call's ablation in seconds.
-        out: The run folder.
-    """
-    result = passsearch.tune(model, toolchain=toolchain, timeout=tune_s, out=out, progress=_note)
-    ablation = result.ablate(timeout=ablate_s, until_decided=True, progress=_note)
-    winner = passsearch.profile(out, progress=_note)["pipelines"][-1]
+    """Tune unless the run is finished, ablate and profile; return the numbers."""
+    result = passsearch.tune(model, toolchain=toolchain, timeout=tune_s, out=out, progress=note)
+    ablation = result.ablate(timeout=ablate_s, until_decided=True, progress=note)
+    winner = passsearch.profile(out, progress=note)["pipelines"][-1]
     without = [row for row in ablation["rows"] if row["kind"] == "without"]
+    kept = ("headline", "complete", "passes", "dropped", "worth_nothing", "minimal", "measured")
     return {
-        "headline": ablation["headline"],
-        "complete": ablation["complete"],
+        **{key: ablation[key] for key in kept},
         "gain": result.document["verdict"],
         "winner": result.best.pipeline,
-        "passes": ablation["passes"],
-        "dropped": ablation["dropped"],
         "left_out": [{key: row[key] for key in ("pass", "worth", "gain", "kernels_changed")} for row in without],
-        "worth_nothing": ablation["worth_nothing"],
-        "minimal": ablation["minimal"],
-        "measured": ablation["measured"],
-        "kernels": len(winner["kernels"]),
-        "calls": len(winner["calls"]),
-        "whole_s": winner["whole_s"],
-        "kernels_s": winner["kernels_s"],
-        "kernels_share": winner["kernels_share"],
+        **{key: len(winner[key]) for key in ("kernels", "calls")},
+        **{key: winner[key] for key in ("whole_s", "kernels_s", "kernels_share")},
         "rest_s": winner["rest"],
         "explained": abs(winner["kernels_share"] - 1) <= MOST_DEVIATION,
     }
 
 
-def _note(text: str, done: int, total: int) -> None:
-    print(text if total == 0 else f"{text} {done}/{total}", file=sys.stderr, flush=True)
-
-
 def table(rows: Mapping[str, Any]) -> str:
-    """Return the rows as Markdown."""
-    lines = [
-        "| winner of | passes | worth something | worth nothing or a loss | undecided | same IR without | sum of the "
-        "kernels / end to end | with the runtime's own calls |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    """Return the rows as Markdown, and below what they say together, and where and when they were measured."""
+    lines = []
     for name, row in rows.items():
         toolchain, _, model = name.partition(":")
-        useful, undecided = (
-            [step["pass"] for step in row["left_out"] if step["worth"] in worths]
-            for worths in (("gain", "needed"), ("undecided",))
-        )
-        cells = [
-            f"{model.removeprefix('zoo:')}, {toolchain}" + ("" if row["complete"] else " (cut off)"),
-            str(len(row["passes"]) + len(row["dropped"])),
-            *map(_names, (useful, row["worth_nothing"], undecided, row["dropped"])),
-            f"{1e3 * row['kernels_s']:.2f} / {1e3 * row['whole_s']:.2f} ms, {100 * row['kernels_share']:.0f} %",
-            f"{100 * (row['kernels_s'] + row['rest_s']['runtime']) / row['whole_s']:.0f} %",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *_summary(rows)])
+        worth = {step["pass"]: step["worth"] for step in row["left_out"]}
+        useful = [step for step in worth if worth[step] in ("gain", "needed")]
+        undecided = [step for step in worth if worth[step] == "undecided"]
+        cells = [f"{model.removeprefix('zoo:')}, {toolchain}" + ("" if row["complete"] else " (cut off)")]
+        cells += [str(len(row["passes"]) + len(row["dropped"]))]
+        cells += map(_names, (useful, row["worth_nothing"], undecided, row["dropped"]))
+        shares = [row["kernels_share"], (row["kernels_s"] + row["rest_s"]["runtime"]) / row["whole_s"]]
+        cells += [f"{1e3 * row['kernels_s']:.2f} / {1e3 * row['whole_s']:.2f} ms, {100 * shares[0]:.0f} %"]
+        lines.append([*cells, f"{100 * shares[1]:.0f} %"])
+    heads = ["winner of", "passes", "worth something", "worth nothing or a loss", "undecided", "same IR without"]
+    heads += ["sum of the kernels / end to end", "with the runtime's own calls"]
+    dates = sorted({row["date"] for row in rows.values()})
+    devices = sorted({f"{row['device'].get('name')}, {row['device'].get('cores')} cores" for row in rows.values()})
+    explained = sum(row["explained"] for row in rows.values())
+    return f"""{markdown(heads, lines)}
+
+The kernels of {explained} of {len(rows)} winners sum to the end-to-end time within 10 %. Measured \
+{" to ".join(dict.fromkeys((dates[0], dates[-1])))} on {"; ".join(devices)}, by `python -m \
+benchmarks.search.ablations`; intervals are in [ablations.json](../../benchmarks/results/ablations.json)."""
 
 
-def _names(passes: list[str]) -> str:
+def _names(passes: Sequence[str]) -> str:
     return ", ".join(f"`{text.partition('{')[0]}`" for text in passes) or "none"
 
 
-def _summary(rows: Mapping[str, Any]) -> list[str]:
-    """Return what the rows say together, and where and when they were measured."""
-    explained = [name for name, row in rows.items() if row["explained"]]
-    dates = sorted({row["date"] for row in rows.values()})
-    devices = sorted({f"{row['device'].get('name')}, {row['device'].get('cores')} cores" for row in rows.values()})
-    return [
-        f"The kernels of {len(explained)} of {len(rows)} winners sum to the end-to-end time within 10 %. "
-        f"Measured {' to '.join(dict.fromkeys((dates[0], dates[-1])))} on {'; '.join(devices)}, by "
-        "`python -m benchmarks.search.ablations`; intervals are in "
-        "[ablations.json](../../benchmarks/results/ablations.json)."
-    ]
-
-
 def main() -> None:
-    """Read the command and run what is missing, or write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("cases", nargs="*", default=CASES, help="TOOLCHAIN:MODEL, such as relax:zoo:resnet18")
-    parser.add_argument("--tune-seconds", type=float, default=240)
-    parser.add_argument("--ablate-seconds", type=float, default=330, help="for one ablation")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--runs", type=Path, default=RUNS)
-    parser.add_argument("--page", type=Path, default=PAGE, help="page that --table writes into")
-    parser.add_argument("--table", action="store_true", help="write the rows into the page and measure nothing")
-    arguments = parser.parse_args()
+    arguments = options(
+        __doc__,
+        ("cases", CASES),
+        tune_seconds=240.0,
+        ablate_seconds=330.0,
+        out=RESULTS / "ablations.json",
+        runs=RUNS / "ablations",
+        table=(False, "write the rows into the page and measure nothing"),
+    )
     for case in () if arguments.table else arguments.cases:
         toolchain, _, model = case.partition(":")
-        if read_rows(arguments.out, "ablations").get(case, {}).get("complete"):
-            continue
-        out = arguments.runs / case.replace(":", "-")
-        limits = {"tune_s": arguments.tune_seconds, "ablate_s": arguments.ablate_seconds}
-        row = ablation_row(model, toolchain=toolchain, out=out, **limits)
-        write_row(arguments.out, "ablations", name=case, row=row, session=network_session(model, toolchain))
-    rows = read_rows(arguments.out, "ablations")
-    text = table(rows) if rows else "Not measured yet."
+        if not read_rows(arguments.out, "ablations").get(case, {}).get("complete"):
+            limits = {"tune_s": arguments.tune_seconds, "ablate_s": arguments.ablate_seconds}
+            row = ablation_row(model, toolchain=toolchain, out=arguments.runs / case.replace(":", "-"), **limits)
+            write_row(arguments.out, "ablations", name=case, row=row, session=network_session(model, toolchain))
+    text = table(read_rows(arguments.out, "ablations"))
     if arguments.table:
-        write_part(arguments.page, "search/ablations.py", text)
+        write_part("ablation.md", "search/ablations.py", text)
     print(text)
 
 

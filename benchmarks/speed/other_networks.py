@@ -3,111 +3,92 @@
 ``python -m benchmarks.speed.other_networks FOLDER --engines-python VENV/bin/python`` writes the networks into a folder
 as ONNX, with random weights, and measures each by one sequence of the catalog; names after the folder choose some. VENV
 is an environment with ``torch``, ``timm``, ``transformers``, ``onnx``, ``onnxscript``, ``onnxruntime`` and
-``openvino``. ``benchmarks/results/engines/other_networks.json``, or the file that ``--out`` names, gets the ratios;
-networks that are in it are not measured again. ``--table`` prints Markdown from it."""
+``openvino``. Networks that are in ``benchmarks/results/engines/other_networks.json``, or in the file that ``--out``
+names, are not measured again. ``--table`` prints Markdown from it.
+"""
 
 import argparse
 import math
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import passsearch
-from benchmarks.common import network_session, read_rows, write_row
-from benchmarks.speed.network_files import TIMM, TRANSFORMERS
+from benchmarks.common import RESULTS, markdown, network_session, options, read_rows, write_row
+from benchmarks.speed import network_files
 from passsearch.measure import Ratio, mean_ratio
 
-RESULTS = Path(__file__).parents[1] / "results" / "engines" / "other_networks.json"
 TVM, ONNXRUNTIME, OPENVINO = "relax:", "onnxruntime", "openvino"
-
 SEQUENCES = dict.fromkeys(("repvgg_a2", "hrnet_w18_small"), "winograd-schedule-cpu")
 """The sequence of the catalog by network; ``nhwc-schedule-cpu`` for all others."""
 
 
-def measure(file: Path, options: argparse.Namespace) -> dict[str, Any]:
+def measure(file: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the fastest inference of each engine, over all processes and in each of them."""
     sequence = SEQUENCES.get(file.stem, "nhwc-schedule-cpu")
-    document: Mapping[str, Any] = passsearch.bench(
+    document = passsearch.bench(
         str(file),
         [f"relax:{sequence}", ONNXRUNTIME, OPENVINO],
         baseline=ONNXRUNTIME,
-        engines_python=options.engines_python,
-        processes=options.processes,
-        rounds=options.rounds,
+        engines_python=arguments.engines_python,
+        processes=arguments.processes,
+        rounds=arguments.rounds,
     )
     rows = {row["engine"].removesuffix(sequence): row for row in document["rows"]}
+    kept = ("failure", "fastest_s", "compile_s", "deviation", "process_fastest_s")
     return {
         "sequence": sequence,
-        "processes": options.processes,
+        "processes": arguments.processes,
         "versions": {name: version for row in rows.values() for name, version in row.get("versions", {}).items()},
-        "engines": {name: _engine(row) for name, row in rows.items()},
+        "engines": {name: {key: row[key] for key in kept if key in row} for name, row in rows.items()},
     }
-
-
-def _engine(row: Mapping[str, Any]) -> dict[str, Any]:
-    if "failure" in row:
-        return {"failure": row["failure"]}
-    kept = {name: row[name] for name in ("fastest_s", "compile_s", "deviation")}
-    return {**kept, "process_fastest_s": row["process_fastest_s"]}
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return Markdown: a line for each network, those that TVM gains most on over ONNX Runtime first."""
-    lines = [
-        "| network | TVM, ms | ONNX Runtime, ms | OpenVINO, ms | TVM / ONNX Runtime | TVM / OpenVINO |",
-        "|---|---:|---:|---:|---|---|",
-    ]
     ratios = {name: [_ratio(row["engines"], other) for other in (ONNXRUNTIME, OPENVINO)] for name, row in rows.items()}
+    lines = []
     for name in sorted(ratios, key=lambda name: -ratios[name][0].value if ratios[name][0] else 0.0):
-        times = [_milliseconds(rows[name]["engines"][engine]) for engine in (TVM, ONNXRUNTIME, OPENVINO)]
-        lines.append(f"| {name} | {' | '.join([*times, *map(_text, ratios[name])])} |")
+        engines = [rows[name]["engines"][engine] for engine in (TVM, ONNXRUNTIME, OPENVINO)]
+        times = [f"{1e3 * each['fastest_s']:.1f}" if "fastest_s" in each else each["failure"] for each in engines]
+        lines.append([name, *times, *(f"{ratio:.3f}" if ratio else "–" for ratio in ratios[name])])
+    heads = ("network", "TVM, ms", "ONNX Runtime, ms", "OpenVINO, ms", "TVM / ONNX Runtime", "TVM / OpenVINO")
+    parts = [markdown(heads, lines)]
     for place, title in enumerate(("ONNX Runtime", "OpenVINO")):
         known = [each[place] for each in ratios.values() if each[place]]
         faster, slower = sum(each.interval.low > 1 for each in known), sum(each.interval.high < 1 for each in known)
-        lines += ["", f"Certainly faster than {title} on {faster} of {len(known)}, slower on {slower}."]
-    return "\n".join(lines)
-
-
-def _milliseconds(engine: Mapping[str, Any]) -> str:
-    return f"{1e3 * engine['fastest_s']:.1f}" if "fastest_s" in engine else str(engine["failure"])
+        parts.append(f"Certainly faster than {title} on {faster} of {len(known)}, slower on {slower}.")
+    return "\n\n".join(parts)
 
 
 def _ratio(engines: Mapping[str, Any], other: str) -> Ratio | None:
     """Return TVM's throughput as a multiple of another engine's, over the processes; ``None`` if one of them failed."""
     pair = [engines[name].get("process_fastest_s") for name in (other, TVM)]
-    if None in pair:
-        return None
-    return mean_ratio([math.log(theirs / own) for theirs, own in zip(*pair, strict=True)])
+    return None if None in pair else mean_ratio([math.log(theirs / own) for theirs, own in zip(*pair, strict=True)])
 
 
-def _text(ratio: Ratio | None) -> str:
-    return f"{ratio:.3f}" if ratio else "–"
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Measure what is missing, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, help="folder of the networks; those that are there are not made again")
-    parser.add_argument("networks", nargs="*", default=(*TIMM, *TRANSFORMERS), help="(%(default)s)")
-    parser.add_argument("--engines-python", default=sys.executable, help="interpreter with the engines")
-    parser.add_argument("--processes", type=int, default=4, help="of each engine (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="of each process (%(default)s)")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="the file of results (%(default)s)")
-    parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
-    options = parser.parse_args(argv)
-    for name in [] if options.table else options.networks:
-        file = options.folder / f"{name}.onnx"
-        if name in read_rows(options.out, "networks"):
-            continue
+def main() -> None:
+    arguments = options(
+        __doc__,
+        ("folder", Path),
+        ("networks", (*network_files.TIMM, *network_files.TRANSFORMERS)),
+        engines_python=(sys.executable, "interpreter with the engines"),
+        processes=4,
+        rounds=3,
+        out=RESULTS / "engines" / "other_networks.json",
+        table=(False, "print Markdown, and measure nothing"),
+    )
+    known = read_rows(arguments.out, "networks")
+    for name in [name for name in arguments.networks if name not in known and not arguments.table]:
+        file = arguments.folder / f"{name}.onnx"
         if not file.exists():
-            options.folder.mkdir(parents=True, exist_ok=True)
-            maker = Path(__file__).with_name("network_files.py")
-            subprocess.run([options.engines_python, maker, name, file], check=True)
-        row = measure(file, options)
-        write_row(options.out, "networks", name=name, row=row, session=network_session(str(file), "relax"))
-    print(table(read_rows(options.out, "networks")))
+            arguments.folder.mkdir(parents=True, exist_ok=True)
+            subprocess.run([arguments.engines_python, network_files.__file__, name, file], check=True)
+        row = measure(file, arguments)
+        write_row(arguments.out, "networks", name=name, row=row, session=network_session(str(file), "relax"))
+    print(table(read_rows(arguments.out, "networks")))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.common import ROOT, options, today, write
+from benchmarks.common import RESULTS, ROOT, options, today, write
 
 CLIENTS = (1, 2, 8)
 
@@ -110,7 +110,9 @@ def _npz(arrays: dict[str, Any]) -> bytes:
 
 
 def main() -> None:
-    arguments = options(__doc__, ("deploy", Path), ("python", str), out=Path, calls=(10_000, "calls in all"))
+    arguments = options(
+        __doc__, ("deploy", Path), ("python", str), out=RESULTS / "serve_load.json", calls=(10_000, "calls in all")
+    )
     examples = arguments.deploy / "built" / "examples"
     _, *names = (examples / "index.txt").read_text().splitlines()
     inputs = {name: np.load(examples / f"input-{place}.npy") for place, name in enumerate(names)}
