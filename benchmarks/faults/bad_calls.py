@@ -89,7 +89,7 @@ CALLS: tuple[tuple[str, Callable[[], object]], ...] = (
     ("tune(zoo, inputs={...})", lambda: passsearch.tune(TINY, inputs={"x": "float[1]"}, toolchain="relax")),
     ("tune(zoo, passes=[])", lambda: passsearch.tune(TINY, passes=[], toolchain="relax")),
     ("tune(zoo, out=file)", lambda: passsearch.tune(TINY, out="notes.txt", toolchain="relax")),
-    ("compare(zoo, [])", lambda: passsearch.compare(TINY, [])),
+    ("compare(zoo, ['O99'])", lambda: passsearch.compare(TINY, ["O99"])),
     ("audit('nowhere')", lambda: passsearch.audit("nowhere")),
     ("analyze('page.onnx')", lambda: passsearch.analyze("page.onnx")),
     ("load_pipeline('nowhere')", lambda: passsearch.load_pipeline("nowhere")),

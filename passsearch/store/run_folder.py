@@ -238,7 +238,7 @@ def read_result(run: Path, *, keys: Collection[str] | None = None) -> dict[str, 
     file = run / RESULT
     if not file.exists():
         raise UserError(
-            f"No result in `{run}`; a run folder with result.json is needed. See: passsearch tune --out RUN"
+            f"No result in `{run}`; a run folder with result.json is needed, which a search writes (--out RUN)."
         )
     try:
         result: dict[str, Any] = parse_json(file.read_text())
