@@ -220,7 +220,7 @@ def _sequences(document: Mapping[str, Any]) -> Row:
 
 def measure(network: str, settings: Settings, seconds: float) -> Row:
     """Measure the default, the catalog's best sequence and the search's winner side by side, in several processes."""
-    from passsearch.search import ComparisonOptions, Side, compare_candidates
+    from passsearch.studies import ComparisonOptions, Side, compare_candidates
 
     with open_evaluator(network, settings, seconds) as evaluator:
         candidates = candidates_of(network, settings, evaluator.session)

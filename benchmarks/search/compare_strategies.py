@@ -26,9 +26,10 @@ from scipy.stats import bootstrap
 
 from benchmarks.common import RESULTS, markdown, note, options, read, write
 from passsearch.catalog import Catalog, Parameter, load
-from passsearch.core import Candidate, Failure, Objective
+from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Closure
 from passsearch.evaluate.testing import RecordedBuild, RecordedEvaluator
+from passsearch.objectives import parse_objective
 from passsearch.search import BUILDS, RunOptions, Search, Space, starting_sequences
 from passsearch.search.samplers import REJECTED, STRATEGIES, values_under_constraint
 
@@ -154,7 +155,7 @@ def search(
     charges = Charges(space, evaluator)
     # Without passes only -O3 on the network as it is could be proposed, and that is measured.
     entries = {step.name: catalog.entry(step.name) for step in space.closure.passes} if proposes else {}
-    settings = RunOptions((Objective.parse(objective),), NO_LIMIT, seed=seed, keep_throughput=KEEP, sampler=name)
+    settings = RunOptions((parse_objective(objective),), NO_LIMIT, seed=seed, keep_throughput=KEEP, sampler=name)
     study = Search(
         evaluator,
         Space(catalog, tuple(entries.values()), frozenset(), BUILDS if proposes else (O3.build,)),

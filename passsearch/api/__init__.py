@@ -10,10 +10,11 @@ from passsearch.api.compiling import compile  # noqa: A004 -- the name that user
 from passsearch.api.exploration import check_space, explore
 from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.profiling import profile
-from passsearch.api.results import CompiledNetwork
+from passsearch.api.results import AppliedPipeline, CompiledNetwork
 from passsearch.api.tuning import Best, TuneResult, audit, tune
 
 __all__ = [
+    "AppliedPipeline",
     "Best",
     "CompiledNetwork",
     "LoadedPipeline",

@@ -13,8 +13,9 @@ from passsearch.api.results import Ablation
 from passsearch.core import DEADLINE_S, check_arguments, timestamp
 from passsearch.evaluate import MeasurementPlans, WorkerEvaluator
 from passsearch.report import ablation_headline
-from passsearch.search import ablate_run, session_settings
+from passsearch.search import session_settings
 from passsearch.store import ABLATION, open_ablation, read_result, write_json
+from passsearch.studies import ablate_run
 
 _log = logging.getLogger(__name__)
 

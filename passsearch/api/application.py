@@ -64,8 +64,7 @@ def apply(
     """
     network: dict[str, Any] = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     network |= {"keep_symbolic": keep_symbolic, "target": target, "toolchain": toolchain}
-    # No outputs are computed, so the network's own framework is not asked for any.
-    options: dict[str, Any] = {"remember": False, "reference": "import", "deadline": deadline, "memory": memory}
+    options: dict[str, Any] = {"remember": False, "deadline": deadline, "memory": memory}
     options |= {"catalogs": catalogs, "trust": trust}
     with session(model, example_inputs, **network, **options) as evaluator:
         opened = evaluator.session

@@ -14,7 +14,6 @@ from passsearch.core import (
     MAIN,
     Candidate,
     InputTypes,
-    Objective,
     check_arguments,
     expand_home,
     read_calls,
@@ -27,6 +26,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits, open_session
 from passsearch.export import PIPELINE, read_pipeline
 from passsearch.frontends import ModelFile, resolve
+from passsearch.objectives import COMPILE_TIME, Objective
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate, session_settings
 from passsearch.store import RESULT, RunFolder, limit_cache_hourly, open_fact_cache, read_result, run_folders
@@ -114,7 +114,7 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
         if folder is None:
             folder = stack.enter_context(ScratchFolder())
         _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
-        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session), is_guest=True)))
+        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session), is_further=True)))
         cache = stack.enter_context(open_fact_cache(session.cache_path)) if remember else None
         yield stack.enter_context(WorkerEvaluator(session, log=opened.log, folder=opened.artifacts, cache=cache))
 
@@ -297,15 +297,14 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
     Raises:
         UserError: With the reason.
     """
-    # Other objectives can be read on every device, so only these two depend on a sensor.
-    metrics = {"power": "power_w", "energy": "energy_j"}
     for objective in objectives:
         name, obstacle = objective.name, session.cannot_run_reason
-        if obstacle and name != "compile_time":
-            raise UserError(f"Objective `{name}` cannot be read for `{session.target}`: {obstacle}; compile_time can.")
-        if session.model.cases and name in metrics:
+        if obstacle and objective.needs_run:
+            instead = f"{COMPILE_TIME.name} can"
+            raise UserError(f"Objective `{name}` cannot be read for `{session.target}`: {obstacle}; {instead}.")
+        if session.model.cases and objective.sensor:
             raise UserError(f"Objective `{name}` cannot be read for several cases; tune each in a run of its own.")
-        reason = session.sensors.unavailable.get(metrics.get(name, ""))
+        reason = session.sensors.unavailable.get(objective.sensor)
         if reason:
             raise UserError(f"Objective `{name}` cannot be read on `{session.device}`: {reason}.")
 

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,19 @@ from passsearch.api.common import (
 )
 from passsearch.api.engine_request import QUALIFIED
 from passsearch.api.results import Analysis, Comparison
-from passsearch.core import DEADLINE_S, IMPORT, InputTypes, check_arguments
+from passsearch.core import DEADLINE_S, InputTypes, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, keep_summary, open_session, recall_summary
 from passsearch.search import (
+    analyze_network,
+)
+from passsearch.studies import (
     CACHES,
     CF22,
     PAIRED,
     PROTOCOLS,
     ComparisonOptions,
     Side,
-    analyze_network,
     compare_candidates,
 )
 from passsearch.toolchain import get_toolchain
@@ -65,8 +66,7 @@ def analyze(
         summary = recall_summary(opened)
         if summary is None:
             report(f"importing the network with {opened.toolchain.name}", 1, 2)
-            # Nothing is built, so no outputs are needed to compare with.
-            with open_evaluator(replace(opened, reference=IMPORT), remember=False) as evaluator:
+            with open_evaluator(opened, remember=False) as evaluator:
                 summary = evaluator.network.summary
             keep_summary(opened, summary)
     analysis = analyze_network(opened, summary)

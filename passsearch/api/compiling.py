@@ -1,7 +1,7 @@
 """``compile``: the recommended pipeline of a network, built, checked against its source and exported."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -109,12 +109,12 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
             imported_s = monotonic() - start
             tried = list(_try(evaluator, candidates, until=monotonic() + seconds, report=report))
-            best = _best(tried)
+            candidate, built = _best(tried)
             report("exporting", 0, 0)
-            deployed = _export(evaluator, best, folder)
+            deployed = _export(evaluator, candidate, folder)
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
-            rows = beside.measure(evaluator, best.candidate, best.built)
+            rows = beside.measure(evaluator, candidate, built)
         return CompiledNetwork(
             schema=SCHEMA,
             compiled_at=timestamp(),
@@ -122,7 +122,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             model=evaluator.session.model.source,
             toolchain=evaluator.session.toolchain.name,
             target=evaluator.session.target,
-            pipeline={"name": best.candidate.name, "passes": str(best.candidate.pipeline)},
+            pipeline={"name": candidate.name, "passes": str(candidate.pipeline)},
             classes=list(analysis.class_names),
             tried=[_row(each) for each in tried],
             reference=evaluator.builder.source.to_json(),
@@ -168,7 +168,7 @@ def _timed(evaluator: WorkerEvaluator, candidate: Candidate, built: Built, first
     return _Tried(candidate, built, ratio)
 
 
-def _best(tried: Sequence[_Tried]) -> "_Chosen":
+def _best(tried: Sequence[_Tried]) -> tuple[Candidate, Built]:
     """Return the fastest of those that were built; the first where none was timed."""
     right = [(each.ratio.value if each.ratio else 1.0, each.candidate, each.built) for each in tried]
     built = [(gain, candidate, made) for gain, candidate, made in right if not isinstance(made, Failure)]
@@ -178,40 +178,18 @@ def _best(tried: Sequence[_Tried]) -> "_Chosen":
         name = tried[0].candidate.name or str(tried[0].candidate.pipeline)
         raise failure.as_error(f"`{name}` cannot be compiled: {failure.kind} in {failure.stage}: {failure.reason}.")
     _, candidate, made = max(built, key=lambda item: item[0])  # the first of equal ones
-    return _Chosen(candidate, made)
+    return candidate, made
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """The pipeline that is exported."""
-
-    candidate: Candidate
-    built: Built
-
-
-def _export(evaluator: WorkerEvaluator, best: _Chosen, folder: Path) -> Path:
-    """Write the deployment folder and build it there by its own script, all checks included."""
-    record = evaluator.deployment(best.candidate, evaluator.folder)
+def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path) -> Path:
+    """Write the deployment folder and build it by its own script, all checks included."""
+    record = evaluator.deployment(candidate, evaluator.folder)
     if isinstance(record, Failure):
         raise record.as_error(f"The pipeline cannot be exported: {record.kind} in {record.stage}: {record.reason}.")
-    return write_deployment(
-        folder, _deployment(record, evaluator, best.candidate), complete=lambda new: _build(evaluator, new)
-    )
-
-
-def _build(evaluator: WorkerEvaluator, folder: Path) -> None:
-    """Build a deployment folder by its own script."""
-    opened, log = evaluator.session, evaluator.folder / "build.log"
-    if not opened.cannot_run_reason and run_script(opened.toolchain.python, folder / SCRIPT, log=log):
-        last = log.read_text(errors="replace").strip().splitlines()[-1:]
-        raise UserError(f"The export does not build again as it was built: {' '.join(last)}")
-
-
-def _deployment(record: Mapping[str, Any], evaluator: WorkerEvaluator, candidate: Candidate) -> Deployment:
-    """Return what ``WorkerEvaluator.deployment`` recorded, as an export writes it."""
     opened = evaluator.session
     model, compiler = opened.model, opened.toolchain
-    return Deployment(
+    deployment = Deployment.of_record(
+        record,
         dialect=opened.dialect,
         tvm_version=compiler.tvm_version,
         tvm_commit=compiler.tvm_commit or "",
@@ -221,17 +199,17 @@ def _deployment(record: Mapping[str, Any], evaluator: WorkerEvaluator, candidate
         build=candidate.build,
         network=evaluator.folder / NETWORK,
         model={"name": model.name, "source": model.source, "sha256": model.sha256, "batch": model.batch},
-        inputs=record["inputs"],
-        ranges=record["ranges"],
-        mean_tolerance=record["mean_tolerance"],
-        calls=tuple(record.get("calls", ())),
-        ir_hashes=tuple(record["states"]),
-        output_digests=tuple(record["expected"]),
-        tolerance=record["tolerance"],
-        seed=record["seed"],
-        reference=record["reference"],
         import_paths=opened.paths,
     )
+    return write_deployment(folder, deployment, complete=lambda new: _build(evaluator, new))
+
+
+def _build(evaluator: WorkerEvaluator, folder: Path) -> None:
+    """Build a deployment folder by its own script."""
+    opened, log = evaluator.session, evaluator.folder / "build.log"
+    if not opened.cannot_run_reason and run_script(opened.toolchain.python, folder / SCRIPT, log=log):
+        last = log.read_text(errors="replace").strip().splitlines()[-1:]
+        raise UserError(f"The export does not build again as it was built: {' '.join(last)}")
 
 
 def _row(tried: _Tried) -> dict[str, Any]:

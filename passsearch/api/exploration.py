@@ -12,8 +12,10 @@ from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_argume
 from passsearch.evaluate import Closure, Exploration, Limits, find_options
 from passsearch.search import (
     analyze_network,
-    check_certificate,
     explored_passes,
+)
+from passsearch.studies import (
+    check_certificate,
     read_closure,
     space_document,
 )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from passsearch.objectives import THROUGHPUT
 from passsearch.report import (
     RunRecord,
     ablation_chart,
@@ -59,7 +60,7 @@ class Plots:
         """
         return plotly_figure(kernels_chart(self.record))
 
-    def ablation(self, *, metric: str = "throughput", kind: str = "ladder") -> Any:
+    def ablation(self, *, metric: str = THROUGHPUT.name, kind: str = "ladder") -> Any:
         """Return what every pass of the winner is worth.
 
         Args:

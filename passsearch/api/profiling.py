@@ -22,8 +22,9 @@ from passsearch.api.results import Profile
 from passsearch.core import DEADLINE_S, SOURCE, Candidate, InputTypes, check_arguments
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits
-from passsearch.search import analyze_network, profile_candidates, with_prerequisites
+from passsearch.search import analyze_network, with_prerequisites
 from passsearch.store import read_result
+from passsearch.studies import profile_candidates
 from passsearch.toolchain import cache_folder
 from passsearch.worker import Peaks, best_peaks
 

@@ -30,19 +30,19 @@ from passsearch.core import (
     USUAL_TRIALS,
     BuildOptions,
     InputTypes,
-    Objective,
     check_arguments,
     expand_home,
-    parse_objectives,
     printable,
     require_trust,
 )
 from passsearch.errors import UserError
 from passsearch.evaluate import AUDIT_CASES, MeasurementPlans, open_session
 from passsearch.export import export_run
+from passsearch.objectives import THROUGHPUT, parse_objectives, recorded_objective
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
-from passsearch.search import Run, RunOptions, audit_run, recorded_sequence, require_repetitions
+from passsearch.search import Run, RunOptions, require_repetitions
 from passsearch.store import RESULT, read_result
+from passsearch.studies import audit_run, recorded_sequence
 from passsearch.toolchain import cache_folder, user_cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
@@ -170,7 +170,7 @@ def tune(
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
     samples: str | Path | None = None,
-    objective: Objectives = "throughput",
+    objective: Objectives = THROUGHPUT.name,
     trials: int = USUAL_TRIALS,
     timeout: float | None = None,
     target: str | None = None,
@@ -334,7 +334,7 @@ def audit(
         require_trust(folder / RESULT, find_folders(sequence.pipeline), trust=trust)
     # The inputs are those that no search has used.
     session = replace(session, output_cases=AUDIT_CASES)
-    refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)
+    refuse_unreadable((recorded_objective(document["verdict"]),), session)
     _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
     # Without the fact cache, which has the samples of the run.
     with progress_callback(progress) as report, open_evaluator(session, remember=False) as evaluator:

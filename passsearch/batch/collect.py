@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from passsearch.batch.job import TuneJob
-from passsearch.core import Json, verdict_outcome
+from passsearch.core import Json
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT, verdict_outcome
 
 
 def collect(jobs: Iterable[TuneJob]) -> list[dict[str, Json]]:
@@ -38,8 +39,8 @@ def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
         verdict["improved"],
         verdict["confirmed"],
         *_ratio(verdict),
-        *_ratio(result["ratios"].get("throughput")),
-        *_ratio(result["ratios"].get("compile_time")),
+        *_ratio(result["ratios"].get(THROUGHPUT.name)),
+        *_ratio(result["ratios"].get(COMPILE_TIME.name)),
         sequence.get("name"),
         *_ratio(sequence.get("gain")),
         baseline["name"],

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import cast
 
 from passsearch.catalog import Fields, read_yaml
-from passsearch.core import RULES, Json, parse_objectives, printable
+from passsearch.core import RULES, Json, printable
 from passsearch.errors import UserError
+from passsearch.objectives import parse_objectives
 
 EXECUTORS = ("local", "slurm")
 OPTIONS = (

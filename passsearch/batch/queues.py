@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import EXECUTORS, Device
+from passsearch.core import safe_file_name
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import lock_file
 
@@ -66,7 +67,7 @@ class Queue(Protocol):
         ...
 
     def cancel(self, ids: Collection[str]) -> Collection[str]:
-        """Tell jobs to end, and return those that were told: this program's own that this machine can reach."""
+        """Let jobs end, and return those that it could reach: this program's own, and no process of another machine."""
         ...
 
 
@@ -119,11 +120,11 @@ class LocalQueue:
         """Send SIGTERM to the processes of jobs, which keep what they have measured."""
         # A record is a file that others may have written, so its number alone is no reason to end a process.
         processes = _processes(self.folder)
-        told = {id_: _ending(processes, id_) for id_ in ids}
-        for process in (process for each in told.values() for process in each):
+        by_id = {id_: _processes_to_end(processes, id_) for id_ in ids}
+        for process in (process for each in by_id.values() for process in each):
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
                 process.terminate()
-        return [id_ for id_, each in told.items() if each]
+        return [id_ for id_, each in by_id.items() if each]
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,8 @@ class _LocalWork:
             os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus
         # A GPU has a turn of its own. All else shares one, as compilers and kernels of two searches share processors.
         # Several machines may share the folder.
-        self.job(_turn(lock_file(f"batch-{self.job.device.gpu or socket.gethostname()}.lock")))
+        name = safe_file_name(f"batch-{self.job.device.gpu or socket.gethostname()}")
+        self.job(_turn(lock_file(f"{name}.lock")))
 
 
 @contextmanager
@@ -273,7 +275,9 @@ def _processes(folder: Path, *, just_started: bool = False) -> list[tuple[psutil
     return found
 
 
-def _ending(processes: Sequence[tuple[psutil.Process, str, tuple[str, str]]], id_: str) -> list[psutil.Process]:
+def _processes_to_end(
+    processes: Sequence[tuple[psutil.Process, str, tuple[str, str]]], id_: str
+) -> list[psutil.Process]:
     """Return the processes that do a job's work, or those that would start it; none for a job of another machine."""
     host, _, pid = id_.partition(":")
     own = [(process, words) for process, words, names in processes if pid in names and host == socket.gethostname()]

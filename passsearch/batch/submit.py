@@ -84,26 +84,26 @@ def cancel(jobs: Sequence[BatchJob], *, runs: Path, queues: OpenQueue = open_que
     if not (runs / RECORDS).is_dir():
         return []
     with _only_one(runs / RECORDS / ".lock"):
-        told = _tell(jobs, queues)
+        reachable = _cancel_once(jobs, queues)
         # A process that is just starting does not take the signal.
         for _ in range(MOST_SIGNALS - 1):
-            if not _await_end(told, queues):
+            if not _await_end(reachable, queues):
                 break
-            told += [job for job in _tell(told, queues) if job not in told]
-        return told
+            _cancel_once(reachable, queues)
+        return reachable
 
 
-def _tell(jobs: Sequence[BatchJob], queues: OpenQueue) -> list[BatchJob]:
-    """Tell jobs to end, and return those that were told."""
+def _cancel_once(jobs: Sequence[BatchJob], queues: OpenQueue) -> list[BatchJob]:
+    """Let the jobs that are queued or running end, and return those that their queues could reach."""
     by_executor: defaultdict[str, dict[str, BatchJob]] = defaultdict(dict)
     for state in job_states(jobs, queues):
         if state.state in (QUEUED, RUNNING) and state.submission is not None:
             by_executor[state.submission.executor][state.submission.id] = state.job
-    told = []
+    reachable = []
     for executor, by_id in by_executor.items():
         folder = next(iter(by_id.values())).records.folder / LOGS
-        told += [by_id[id_] for id_ in queues(executor, folder).cancel(by_id.keys())]
-    return told
+        reachable += [by_id[id_] for id_ in queues(executor, folder).cancel(by_id.keys())]
+    return reachable
 
 
 def _await_end(jobs: Sequence[BatchJob], queues: OpenQueue) -> bool:

@@ -11,6 +11,8 @@ from passsearch.errors import UserError
 MOST_VALUES = 200_000
 """Most values in a file. Aliases, which YAML only refers to, make a text of a few lines as large as they like."""
 
+MOST_BITS = 64
+
 # libyaml parses the catalog several times as fast as pure Python, but not every PyYAML build has it.
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -77,6 +79,16 @@ class _UniqueKeys(_Loader):  # type: ignore[misc]  # mypy knows no class that is
             self._compared.add(node)
             _check_keys(node)
         super().flatten_mapping(node)
+
+
+def _read_integer(loader: Any, node: yaml.ScalarNode) -> int:
+    value = int(loader.construct_yaml_int(node))
+    if value.bit_length() > MOST_BITS:  # such a number cannot be printed, among others
+        raise yaml.constructor.ConstructorError(problem=f"a number over {MOST_BITS} bits", problem_mark=node.start_mark)
+    return value
+
+
+_UniqueKeys.add_constructor("tag:yaml.org,2002:int", _read_integer)
 
 
 def _count(node: yaml.Node, counts: dict[int, int]) -> int:

@@ -140,7 +140,7 @@ def learn(
     from passsearch.catalog import format_proposal, summarize_spaces
     from passsearch.cli.explore import read_certificate
     from passsearch.cli.output import write_text
-    from passsearch.search import learn_schedules
+    from passsearch.studies import learn_schedules
 
     runs = [path for path in sources if path.is_dir()]
     certificates = [read_certificate(path) for path in sources if not path.is_dir()]

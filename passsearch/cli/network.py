@@ -29,15 +29,15 @@ from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS, print_no
 from passsearch.core import (
     DEADLINE_S,
     SOURCE,
-    UNCONFIRMED,
-    UNDECIDED,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
     folder_bytes,
     read_inputs,
-    verdict_outcome,
 )
 from passsearch.errors import UserError
+from passsearch.objectives import OBJECTIVES, THROUGHPUT, UNCONFIRMED, UNDECIDED, verdict_outcome
+
+_NAMES = [objective.name for objective in OBJECTIVES]
 
 INTERRUPTED = 130
 SLOW_S = 3.0
@@ -99,7 +99,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="OBJECTIVE",
-            help="throughput, latency, compile_time, memory, power or energy; two, by a comma, for a Pareto front.",
+            help=f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; two, by a comma, for a Pareto front.",
         ),
     ] = None,
     trials: Annotated[
@@ -175,7 +175,7 @@ def tune(
             sizes=sizes,
             keep_symbolic=keep_symbolic,
             samples=samples,
-            objective=objective or "throughput",
+            objective=objective or THROUGHPUT.name,
             trials=trials,
             timeout=timeout,
             target=target,

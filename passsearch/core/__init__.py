@@ -5,6 +5,7 @@ from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Featu
 from passsearch.core.archive import (
     archive_documents,
     archive_names,
+    archive_sizes,
     archive_texts,
     check_archive,
     check_one_root,
@@ -23,10 +24,7 @@ from passsearch.core.check_inputs import (
     InputRange,
     read_ranges,
 )
-from passsearch.core.child_environment import child_environment
-from passsearch.core.durable import PARTIAL, replace_durably
-from passsearch.core.file_name import expand_home, safe_file_name
-from passsearch.core.folder_size import folder_bytes
+from passsearch.core.files import PARTIAL, expand_home, folder_bytes, replace_durably, safe_file_name
 from passsearch.core.inputs import (
     DeclaredInput,
     Dimension,
@@ -38,7 +36,6 @@ from passsearch.core.inputs import (
     read_inputs,
     resolve_inputs,
 )
-from passsearch.core.interruption import ENDING_SIGNALS, interruptible
 from passsearch.core.measurement import (
     CHANGE_MARGIN,
     CODEGEN,
@@ -49,10 +46,8 @@ from passsearch.core.measurement import (
     FOLDING,
     LOWERING,
     MACHINE_FAULTS,
-    OBJECTIVES,
     PASSES,
     QUANTIZED_LIMIT,
-    SPEED_OBJECTIVES,
     STRICT_LIMITS,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
@@ -61,20 +56,19 @@ from passsearch.core.measurement import (
     FailureKind,
     Interval,
     Measurement,
-    Objective,
     allowed_deviation,
-    parse_objectives,
     strict_limit,
 )
-from passsearch.core.notice import NOTICE_LOG
-from passsearch.core.outcome import EQUAL, IMPROVED, NO_GAIN, OUTCOMES, UNCONFIRMED, UNDECIDED, verdict_outcome
+from passsearch.core.messages import NOTICE_LOG, Step, printable, suggest_name, timestamp
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
-from passsearch.core.printable import printable
-from passsearch.core.processors import physical_cores, usable_processors
-from passsearch.core.step import Step
-from passsearch.core.suggestion import suggest_name
+from passsearch.core.processes import (
+    ENDING_SIGNALS,
+    child_environment,
+    interruptible,
+    physical_cores,
+    usable_processors,
+)
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
-from passsearch.core.timestamp import timestamp
 from passsearch.core.trust import require_trust
 
 __all__ = [
@@ -85,21 +79,16 @@ __all__ = [
     "DEADLINE_S",
     "DTYPE",
     "ENDING_SIGNALS",
-    "EQUAL",
     "FAILURE_KINDS",
     "FOLDING",
     "IMPORT",
-    "IMPROVED",
     "LOWERING",
     "MACHINE_FAULTS",
     "MAIN",
     "MASK",
     "NOTICE_LOG",
-    "NO_GAIN",
     "NUMBERS",
-    "OBJECTIVES",
     "ON_COMMAND_LINE",
-    "OUTCOMES",
     "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
@@ -108,11 +97,8 @@ __all__ = [
     "RULES",
     "SAMPLES",
     "SOURCE",
-    "SPEED_OBJECTIVES",
     "STRICT_LIMITS",
     "TABLE",
-    "UNCONFIRMED",
-    "UNDECIDED",
     "UNKNOWN",
     "UNKNOWN_CLASS",
     "USUAL_REPETITIONS",
@@ -136,7 +122,6 @@ __all__ = [
     "Json",
     "Measurement",
     "ModuleSummary",
-    "Objective",
     "Operator",
     "PassSpec",
     "Pipeline",
@@ -145,6 +130,7 @@ __all__ = [
     "allowed_deviation",
     "archive_documents",
     "archive_names",
+    "archive_sizes",
     "archive_texts",
     "bind_inputs",
     "check_archive",
@@ -158,7 +144,6 @@ __all__ = [
     "leading_batch",
     "parse_input",
     "parse_json",
-    "parse_objectives",
     "physical_cores",
     "printable",
     "read_calls",
@@ -172,5 +157,4 @@ __all__ = [
     "suggest_name",
     "timestamp",
     "usable_processors",
-    "verdict_outcome",
 ]

@@ -6,8 +6,12 @@ import stat
 import struct
 import zipfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO, TypeAlias
+
+Archive: TypeAlias = Path | BinaryIO
+"""A file, or an open one; it is read from its beginning."""
 
 SPARE_BYTES = 64 << 20
 """What an archive may hold beyond ``MOST_TIMES`` its own size."""
@@ -26,7 +30,7 @@ _END_64 = struct.Struct("<4sQ2H2L4Q")
 _LOCATOR_64 = struct.Struct("<4sLQL")
 
 
-def check_archive(path: Path, entries: str, *, spare_bytes: int = SPARE_BYTES) -> Iterator[str]:
+def check_archive(path: Archive, entries: str, *, spare_bytes: int = SPARE_BYTES) -> Iterator[str]:
     """Yield, in words, what makes an archive unfit to be read; nothing for one of the kind that frameworks write.
 
     Args:
@@ -37,8 +41,8 @@ def check_archive(path: Path, entries: str, *, spare_bytes: int = SPARE_BYTES) -
     Raises:
         ValueError, zipfile.BadZipFile, NotImplementedError: It is no archive, or none that every reader takes alike.
     """
-    _check_directory(path)
-    limit = MOST_TIMES * path.stat().st_size + spare_bytes
+    size = _check_directory(path)
+    limit = MOST_TIMES * size + spare_bytes
     with zipfile.ZipFile(path) as archive:
         found = archive.infolist()
         if len(found) > MOST_ENTRIES:
@@ -46,7 +50,7 @@ def check_archive(path: Path, entries: str, *, spare_bytes: int = SPARE_BYTES) -
             return
         total = sum(entry.file_size for entry in found)
         if total > limit:
-            yield f"an archive of {total:,} bytes in a file of {path.stat().st_size:,}"
+            yield f"an archive of {total:,} bytes in a file of {size:,}"
         seen: set[str] = set()
         for entry in found:
             yield from _check_entry(entry)
@@ -69,9 +73,17 @@ def _check_entry(entry: zipfile.ZipInfo) -> Iterator[str]:
         yield f"the link `{name}`"
 
 
-def _check_directory(path: Path) -> None:
-    """Refuse an archive whose directory does not stand right before its end: readers differ in where they look."""
-    with path.open("rb") as file:
+def _check_directory(path: Archive) -> int:
+    """Return the bytes of an archive.
+
+    Raises:
+        zipfile.BadZipFile: It does not begin with an entry, so may be a file of another kind too, or its directory does
+            not stand right before its end: readers differ in where they look.
+    """
+    with path.open("rb") if isinstance(path, Path) else nullcontext(path) as file:
+        file.seek(0)
+        if file.read(4) != b"PK\x03\x04":
+            raise zipfile.BadZipFile("something before the first entry")
         size = file.seek(0, 2)
         file.seek(max(0, size - _END.size - _LOCATOR_64.size))
         tail = file.read()
@@ -91,22 +103,35 @@ def _check_directory(path: Path) -> None:
                 raise zipfile.BadZipFile("no end of a large archive")
         if offset + length != end:
             raise zipfile.BadZipFile("a directory at another place than its own")
+    return size
 
 
-def archive_names(path: Path) -> list[str]:
+def archive_names(path: Archive) -> list[str]:
     """Return the names of an archive's entries."""
     with zipfile.ZipFile(path) as archive:
         return archive.namelist()
 
 
-def check_one_root(path: Path) -> Iterator[str]:
-    """Yield that the entries of an archive are in several folders: readers take the first of them."""
-    roots = {name.partition("/")[0] for name in archive_names(path)}
+def archive_sizes(path: Archive) -> dict[str, int]:
+    """Return the bytes of an archive's entries, by name."""
+    with zipfile.ZipFile(path) as archive:
+        return {entry.filename: entry.file_size for entry in archive.infolist()}
+
+
+def check_one_root(path: Archive) -> Iterator[str]:
+    """Yield that PyTorch may read other entries of an archive than those of a name.
+
+    It takes the folder of the first entry, and looks names up without regard to case.
+    """
+    names = archive_names(path)
+    roots = {name.partition("/")[0] for name in names}
     if len(roots) > 1:
         yield f"the folders {', '.join(f'`{root}`' for root in sorted(roots)[:3])} in one archive"
+    if len({name.lower() for name in names}) < len(set(names)):
+        yield "entries whose names differ in case only"
 
 
-def archive_documents(path: Path) -> Iterator[tuple[str, Any]]:
+def archive_documents(path: Archive) -> Iterator[tuple[str, Any]]:
     """Yield names and contents of the JSON entries of an archive, also of those that another entry hides.
 
     Raises:
@@ -116,7 +141,7 @@ def archive_documents(path: Path) -> Iterator[tuple[str, Any]]:
         yield name, json.loads(content)
 
 
-def archive_texts(path: Path, ending: str) -> Iterator[tuple[str, bytes]]:
+def archive_texts(path: Archive, ending: str) -> Iterator[tuple[str, bytes]]:
     """Yield names and contents of the entries of an archive by the ending of their names.
 
     Raises:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
 from passsearch.core.advice import ON_COMMAND_LINE, in_python
-from passsearch.core.file_name import expand_home
-from passsearch.core.suggestion import suggest_name
+from passsearch.core.files import expand_home
+from passsearch.core.messages import suggest_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from passsearch.core.arguments import short_repr
-from passsearch.core.suggestion import suggest_name
+from passsearch.core.messages import suggest_name
 from passsearch.core.summary import TensorType
 from passsearch.errors import UserError
 

@@ -1,6 +1,6 @@
-"""Measurements, failures and objectives."""
+"""Measurements and failures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -170,57 +170,3 @@ class Measurement:
     utilisation: Mapping[str, float] | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Objective:
-    """The quantity that a search improves.
-
-    Attributes:
-        name: The name that users type.
-        unit: Unit of the value.
-        direction: ``maximize`` or ``minimize``.
-    """
-
-    name: str
-    unit: str
-    direction: Literal["maximize", "minimize"]
-
-    @classmethod
-    def parse(cls, name: str) -> "Objective":
-        """Return the objective of that name.
-
-        Raises:
-            UserError: No objective has that name; the message lists all names.
-        """
-        for objective in OBJECTIVES:
-            if objective.name == name:
-                return objective
-        names = ", ".join(objective.name for objective in OBJECTIVES)
-        raise UserError(f"Unknown objective `{name}`; choose from: {names}.")
-
-
-OBJECTIVES: tuple[Objective, ...] = (
-    Objective("throughput", "1/s", "maximize"),
-    Objective("latency", "s", "minimize"),
-    Objective("compile_time", "s", "minimize"),
-    Objective("memory", "bytes", "minimize"),
-    Objective("power", "W", "minimize"),
-    Objective("energy", "J", "minimize"),
-)
-
-SPEED_OBJECTIVES = ("throughput", "latency")
-"""Names of the objectives for which candidates are ranked by how fast they run."""
-
-
-def parse_objectives(objective: str | Sequence[str]) -> tuple[Objective, ...]:
-    """Return the one or two objectives of a name, a list of names, or names with a comma between them.
-
-    Raises:
-        UserError: There is none, more than two, or one twice, or a name is unknown.
-    """
-    texts = [objective] if isinstance(objective, str) else objective
-    names = [name.strip() for text in texts for name in str(text).split(",")]
-    if not 1 <= len(set(names)) == len(names) <= 2:
-        raise UserError(f"One objective or two different ones; got {len(names)}: {', '.join(names) or 'none'}.")
-    return tuple(Objective.parse(name) for name in names)

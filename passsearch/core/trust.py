@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from passsearch.core.notice import NOTICE_LOG
+from passsearch.core.messages import NOTICE_LOG
 from passsearch.errors import UserError
 
 _notices = logging.getLogger(NOTICE_LOG)

@@ -6,6 +6,7 @@ A *case* is a seed of random inputs, the name of an edge input, or a sample of t
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from tokenize import TokenError
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -85,6 +86,13 @@ def with_samples(inputs: CheckInputs, file: Path) -> CheckInputs:
     return CheckInputs(inputs.types, {**inputs.ranges, **ranges}, str(file), several.pop() if several else 1)
 
 
+_UNREADABLE = (
+    *(OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError, MemoryError, OverflowError),
+    *(RecursionError, TokenError),
+)
+"""Errors of numpy, which reads the header of an array as Python."""
+
+
 def read_samples(file: Path) -> dict[str, Array]:
     """Return the arrays of a file of samples by name of the input.
 
@@ -98,7 +106,7 @@ def read_samples(file: Path) -> dict[str, Array]:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError:
         raise UserError(f"There is no file of samples `{file}`.") from None
-    except (OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError, MemoryError) as error:
+    except _UNREADABLE as error:
         reason = " ".join(str(error).split())[:100]
         raise UserError(
             f"`{file}` is no file of samples ({reason}); write one array for each input: {_EXAMPLE.format(name='NAME')}"

@@ -34,7 +34,7 @@ import numpy as np
 
 from passsearch.core import usable_processors
 from passsearch.engines.contract import Engine, Inputs
-from passsearch.engines.lanes import Lanes
+from passsearch.engines.request_threads import RequestThreads
 
 STATUS = Path("/proc/self/status")
 """What the kernel says of this process. Some containers leave out the largest memory, ``VmHWM``."""
@@ -48,7 +48,7 @@ class Server:
     _memory_before_bytes: int | None = None
 
     def __init__(self) -> None:
-        self._lanes: dict[int, Lanes] = {}
+        self._threads: dict[int, RequestThreads] = {}
 
     def open(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Import the adapter and load the network."""
@@ -93,12 +93,12 @@ class Server:
         """Run several inferences at the same time until the time is up, at least one in each thread."""
         count, begin_s, used_s = request["requests"], time.monotonic(), _cpu_s()
         try:
-            if count not in self._lanes:
-                self._lanes[count] = Lanes(self.engine.requests(count))
+            if count not in self._threads:
+                self._threads[count] = RequestThreads(self.engine.requests(count))
         except NotImplementedError as error:
             return {"unavailable": str(error), "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
-        self._lanes[count].warm_up()
-        per_s = self._lanes[count].rate(request["longest_s"])
+        self._threads[count].warm_up()
+        per_s = self._threads[count].rate(request["longest_s"])
         return {"per_s": per_s, "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
 
     def kernels(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,28 +1,27 @@
 """Artifacts: states built with options, verified against the reference, deleted and restored."""
 
-import json
 import logging
 import math
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name
-from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.evaluate.apply import Applier
+from passsearch.evaluate.artifact_files import ArtifactFiles
 from passsearch.evaluate.disk_limit import DiskLimit, delete_folder
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.import_proof import ImportProof
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import RECALLED, BuildFact, Built, FreshCompile, Network
-from passsearch.evaluate.seal import Origin, is_build_sealed, seal_build
+from passsearch.evaluate.seal import Origin
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.source_reference import SourceReference
 from passsearch.evaluate.verification import Verification
 from passsearch.evaluate.verify import VERIFIED, Agreement, Allowance, judge
-from passsearch.store import STATES, Fact
+from passsearch.store import Fact
 
 REFERENCE = "reference.npz"
 """Name of the file, among the artifacts, with the outputs that all others are compared with."""
@@ -40,6 +39,7 @@ class Builder:
     Attributes:
         verification: Compares outputs.
         proof: The proof of the import.
+        files: The files of the artifacts.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class Builder:
     ) -> None:
         """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
 
-        ``origin`` is what their seals say of them, and
-        ``ask_source`` writes the outputs of the network's own framework; without it the import is the reference.
+        ``origin`` is what the seals of the artifacts say of them. ``ask_source`` writes the outputs of the network's
+        own framework; without it the import is the reference.
         """
         self._session, self._facts = session, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
@@ -68,8 +68,7 @@ class Builder:
         )
         parts |= {"facts": facts, "verification": self.verification}
         self.proof = ImportProof(session, **parts, build=self._build_import)
-        self._origin = origin
-        self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
+        self.files = ArtifactFiles(folder, origin)
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
         # Once a baseline has disagreed with the reference, every later run makes it without passes.
@@ -174,7 +173,7 @@ class Builder:
 
         Another binary than before is judged anew.
         """
-        if self.has(built.folder):
+        if self.files.has(built.folder):
             return built
         fact = self._build_after_reference(built.state, built.options, folder=built.folder)
         record = read_fact(fact, BuildFact.from_fact)
@@ -189,36 +188,9 @@ class Builder:
         self.verification.admit(record.digest, agreement.limit)
         return replace(built, digest=record.digest, kernels=record.kernels, bytes=record.bytes, agreement=agreement)
 
-    def has(self, folder: Path) -> bool:
-        """Return whether the files of an artifact exist and a run of this user has written them."""
-        if folder not in self._own and is_build_sealed(folder, self._origin):
-            self._own.add(folder)
-        return folder in self._own and folder.exists()
-
-    def kernel_hashes(self, built: Built) -> Mapping[str, str] | None:
-        """Return a hash of each kernel of an artifact by its name; ``None`` if its files are gone."""
-        file = built.folder / KERNEL_HASHES
-        if not self.has(built.folder) or not file.exists():
-            return None
-        hashes: dict[str, str] = json.loads(file.read_text())
-        return hashes
-
-    def kernel_costs(self, built: Built) -> Mapping[str, KernelCost]:
-        """Return the cost of each kernel of an artifact by its name; without those that are unknown."""
-        file = built.folder / KERNEL_COSTS
-        costs = json.loads(file.read_text()) if self.has(built.folder) and file.exists() else {}
-        return {name: KernelCost(**cost) for name, cost in costs.items()}
-
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""
         delete_folder(built.folder)
-
-    def keep_only(self, kept: Collection[Built]) -> None:
-        """Delete the files of all artifacts but these; each is as large as the network's weights."""
-        names = {built.folder.name for built in kept} | {STATES}
-        for folder in self._folder.iterdir():
-            if folder.is_dir() and folder.name not in names:
-                delete_folder(folder)
 
     def compile_fresh(
         self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
@@ -226,7 +198,7 @@ class Builder:
         """Compile a candidate in a process of its own; see ``Evaluator.compile_fresh``."""
         fact, folder = self._facts.recall("fresh", key), self._folder / safe_file_name(key)
         # A confirmation deletes the files once they are timed. A resumed run compiles again only if they were not.
-        lost = fact is not None and "failure" not in fact and not self.has(folder)
+        lost = fact is not None and "failure" not in fact and not self.files.has(folder)
         if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
             fact = self._facts.record("fresh", key, fact=self._compile_fresh(folder, candidate))
         self.verification.allow(folder, candidate)
@@ -345,7 +317,7 @@ class Builder:
             return verified
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
-        self._keep(folder)
+        self.files.seal(folder)
         return {**answer, **{name: verified.get(name) for name in VERIFIED}}
 
     def _longest_build_s(self, state: str, options: BuildOptions) -> float:
@@ -361,10 +333,6 @@ class Builder:
         They are unlimited once something was judged: what is made again then is needed for the result.
         """
         return math.inf if self.verification.has_admitted else self._pool.left_s()
-
-    def _keep(self, folder: Path) -> None:
-        seal_build(folder, self._origin)
-        self._own.add(folder)
 
     def _verify(self, folder: Path, state: str, *, longest_s: float = math.inf, limit_s: float = math.inf) -> Fact:
         is_baseline = state == self._applier.graph.root
@@ -382,7 +350,7 @@ class Builder:
         if failure is not None:
             delete_folder(folder)
             return {"failure": failure.to_json()}
-        self._keep(folder)
+        self.files.seal(folder)
         return {**answer, "folder": str(folder)}
 
     def _fault_of_fresh(self, folder: Path, answer: Fact, candidate: Candidate) -> Failure | None:

@@ -180,11 +180,11 @@ class WorkerEvaluator:
     def _drop_others(self) -> None:
         if self._needed is not None and self._disk.is_short():
             _log.info("dropping artifacts: with the log they hold %.1f MB", self._disk.held_bytes / 1e6)
-            self.builder.keep_only(self._needed)
+            self.builder.files.keep_only(self._needed)
 
     def keep_only(self, kept: Collection[Built]) -> None:
         """Delete the files of all artifacts but these."""
-        self.builder.keep_only(kept)
+        self.builder.files.keep_only(kept)
 
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
         """Time a candidate of a search against a reference, interleaved in one process.
@@ -308,7 +308,8 @@ class WorkerEvaluator:
             return processes
         profiles = []
         for built, answers in zip(artifacts, zip(*processes, strict=True), strict=True):
-            costs, has_calls = self.builder.kernel_costs(built), all(answer["calls"] is not None for answer in answers)
+            costs = self.builder.files.kernel_costs(built)
+            has_calls = all(answer["calls"] is not None for answer in answers)
             alone: Mapping[str, Any] | Failure = {}
             # What runs alone is not weighed by cases.
             is_metered = energy and self.session.sensors.meter is not None
@@ -349,7 +350,7 @@ class WorkerEvaluator:
         fact = self._facts.recall("consumed", key)
         if fact is None:
             # Folders do not say how to build them again. The caller can restore the artifacts and ask once more.
-            if not all(self.builder.has(Path(folder)) for folder in folders):
+            if not all(self.builder.files.has(Path(folder)) for folder in folders):
                 return None
             fact = self._facts.record("consumed", key, fact=self._timing.consumption(folders, plan))
         return read_fact(fact, Consumed.from_fact)

@@ -84,9 +84,9 @@ class FactStore:
             key: Its key.
             limit_s: Longest time that the request for it might take now, in seconds; by default the deadline.
         """
-        fact = _whole(kind, key, self._run_log.recall(kind, key))
+        fact = _valid_fact(kind, key, self._run_log.recall(kind, key))
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
-            fact = _whole(kind, key, self._cache.recall(kind, key))
+            fact = _valid_fact(kind, key, self._cache.recall(kind, key))
             # Copied, so that the run can be continued from its own log, and so that the log knows when the run first
             # used the fact: `precedes_sampling` and the clock of a resumed search depend on that time.
             copy = {"spent": self._spent, RECALLED: True}
@@ -161,7 +161,7 @@ class FactStore:
     def precedes_sampling(self, kind: str, key: str) -> bool:
         """Return whether this run had the fact when its sampler started."""
         times = self._run_log.times
-        if (kind, key) not in times or self._run_log.is_of_guest(kind, key):
+        if (kind, key) not in times or self._run_log.is_further(kind, key):
             return False
         return times[kind, key] <= times["explored", ""]
 
@@ -180,8 +180,8 @@ def _without_log(fact: Fact) -> Fact:
     return {**fact, "failure": {key: value for key, value in fact["failure"].items() if key != "log"}}
 
 
-def _whole(kind: str, key: str, fact: Fact | None) -> Fact | None:
-    """Return a fact, ``None`` if it has not the content of its kind."""
+def _valid_fact(kind: str, key: str, fact: Fact | None) -> Fact | None:
+    """Return a fact; ``None`` if it lacks the content of its kind."""
     if fact is None or is_fact(kind, fact):
         return fact
     _log.warning("a recorded fact lacks the content of its kind, so it is made again: %s %s", kind, key or "(network)")

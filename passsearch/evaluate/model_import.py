@@ -6,7 +6,6 @@ A file of a framework is imported by a process of its own, which writes IR. The 
 import hashlib
 import json
 import logging
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -110,13 +109,10 @@ def _is_whole(imported: Path) -> bool:
     """Return whether the folder of an imported network is as its import left it; a damaged one is removed."""
     if not imported.exists() or is_sealed(imported, {"import": imported.name}):
         return imported.exists()
-    # A shared cache that is read-only was sealed by its owner.
-    if not os.access(imported.parent, os.W_OK):
-        return True
     _log.warning("`%s` is damaged; the network is imported again.", imported)
     # Another process may have removed it meanwhile.
     with temporary_subfolder(imported.parent) as temporary, suppress(FileNotFoundError):
-        os.replace(imported, temporary / "damaged")
+        imported.replace(temporary / "damaged")
     return False
 
 

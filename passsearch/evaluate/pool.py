@@ -34,8 +34,8 @@ LOG = "workers.log"
 OVERTIME, LEAST_LEFT_S = 0.1, 2.0
 """Share of a time limit by which a confirmation and the end of a run may exceed it, and seconds that a build gets."""
 
-OF_SEARCH = frozenset({"apply", "variants"})
-"""Requests that nothing but a search makes, so none is worth more time than the run has."""
+CUT_BY_RUN = frozenset({"apply", "variants"})
+"""Verbs of the requests that end with the time limit of the run; the result may need all that is built or measured."""
 
 RETRIED = frozenset({"crash", "oom", "infra"})
 """Kinds of failures that are tried once more, as the machine may have caused them."""
@@ -200,7 +200,7 @@ class WorkerPool:
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
             limit_s: Longest time of the request, where it is shorter than the deadline.
         """
-        left_s = self.left_s() if request["verb"] in OF_SEARCH else math.inf
+        left_s = self.left_s() if request["verb"] in CUT_BY_RUN else math.inf
         deadline_s = min(self._session.limits.deadline_of(request["verb"]), limit_s, left_s) + extra_s
         interruptions = self._interruptions
         answer = self._ask_once(worker, stage, request=request, step=step, deadline_s=deadline_s)

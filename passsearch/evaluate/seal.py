@@ -49,18 +49,17 @@ def seal(path: Path, origin: Origin) -> None:
         _seal_file(path).write_text(json.dumps(content, sort_keys=True))
 
 
-def is_sealed(path: Path, origin: Origin | None = None) -> bool:
+def is_sealed(path: Path, origin: Origin) -> bool:
     """Return whether a run of this user has written a file or a folder, and nothing in it has changed since.
 
     Args:
         path: The file or folder.
-        origin: What it must be of; by default whatever its seal says, if that suits its name.
+        origin: What it must be of.
     """
     try:
         content = parse_json(_seal_file(path).read_text())
-        own, digest = content["of"], str(content["digest"])
-        is_right = hmac.compare_digest(digest, _keyed_digest(path, own))
-        return is_right and own == (own if origin is None else origin) and own.get(BUILD, path.name) == path.name
+        digest = str(content["digest"])
+        return content["of"] == origin and hmac.compare_digest(digest, _keyed_digest(path, origin))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # none, or one of an earlier version
         return False
 

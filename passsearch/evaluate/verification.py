@@ -24,7 +24,7 @@ BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
 
 BASELINE_SHARE = 0.1
-"""Largest share of a run's time limit that a baseline takes for that: a default of 1.3 s once used up 60 s."""
+"""Largest share of a run's time limit that a baseline takes for that; a slow one could take all of a short limit."""
 
 _log = logging.getLogger(__name__)
 

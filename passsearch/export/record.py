@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from passsearch.core import BuildOptions, Json, Pipeline
+from passsearch.core import BuildOptions, Case, Json, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.store import NETWORK
@@ -66,6 +66,27 @@ class Deployment:
     reference: Mapping[str, Json] = field(default_factory=dict)
     ranges: Mapping[str, Json] = field(default_factory=dict)
     mean_tolerance: float | None = None
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any], **others: Any) -> "Deployment":
+        """Return a deployment from what ``WorkerEvaluator.deployment`` recorded.
+
+        Args:
+            record: The record; one of an earlier version has fewer keys.
+            others: The attributes that are not in the record.
+        """
+        return cls(
+            inputs=record["inputs"],
+            ranges=record.get("ranges", {}),
+            mean_tolerance=record.get("mean_tolerance"),
+            calls=tuple(Case.from_json(call).to_json() for call in record.get("calls", ())),
+            ir_hashes=tuple(record["states"]),
+            output_digests=tuple(record["expected"]),
+            tolerance=record["tolerance"],
+            seed=record["seed"],
+            reference=record.get("reference", {}),
+            **others,
+        )
 
 
 def read_pipeline(path: Path) -> Deployment:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.catalog import check_factories, load
-from passsearch.core import NOTICE_LOG, BuildOptions, Case, Pipeline
+from passsearch.core import NOTICE_LOG, BuildOptions, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import check_saved_network, dialect_digest
@@ -65,7 +65,8 @@ def export_run(
     _tell_of_other_code(run, toolchain["dialect"])
     return write_deployment(
         to,
-        Deployment(
+        Deployment.of_record(
+            deployment,
             dialect=dialect(toolchain["dialect"]),
             tvm_version=toolchain["tvm_version"],
             tvm_commit=toolchain.get("tvm_commit", ""),
@@ -75,15 +76,6 @@ def export_run(
             build=BuildOptions.from_json(best["build"]),
             network=run / NETWORK,
             model=model,
-            inputs=deployment["inputs"],
-            ranges=deployment.get("ranges", {}),
-            mean_tolerance=deployment.get("mean_tolerance"),
-            calls=tuple(Case.from_json(call).to_json() for call in deployment.get("calls", ())),
-            ir_hashes=tuple(deployment["states"]),
-            output_digests=tuple(deployment["expected"]),
-            tolerance=deployment["tolerance"],
-            seed=deployment["seed"],
-            reference=deployment.get("reference", {}),
             import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )

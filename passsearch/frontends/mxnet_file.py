@@ -109,7 +109,7 @@ def _declared_input(name: str, attributes: Mapping[str, str], request: ModelRequ
     try:
         shape: Any = ast.literal_eval(text)
         sizes = None if shape is None else tuple(size if size > 0 else None for size in shape)
-    except (ValueError, SyntaxError, TypeError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise UserError(
             f"`{request.source}` declares `{name}` with the shape `{text}`; a tuple of whole numbers is needed. "
             "Write the symbol again with HybridBlock.export."

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
@@ -46,6 +47,9 @@ LARGEST_BYTES = 1 << 31
 LARGEST_FILL = 1 << 26
 """Most elements of a fill that is evaluated; a file of a few bytes can ask for more than the memory holds."""
 
+GROWING = frozenset({"Einsum", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample"})
+"""Operators whose result may be larger than what they read."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +69,10 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
 
     model = onnx.load(str(file.path), load_external_data=False)
     is_written_out = bool(model.functions) or _has_defined(model.graph)
-    if not (is_written_out or _has_constant_part(model.graph)) or _weight_bytes(model.graph) >= LARGEST_BYTES:
+    if not (is_written_out or _has_constant_part(model.graph)):
+        return file
+    if _weight_bytes(model.graph) >= LARGEST_BYTES:
+        _log.warning("`%s` is imported as it is, because its weights are over 2 GiB.", file.source)
         return file
     identity = [file.sha256, sorted((name, str(kind)) for name, kind in file.inputs.items()), simplifier_version()]
     identity += ["written out"] if is_written_out else []
@@ -74,7 +81,7 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     try:
         path = save_file(folder, name, write=lambda path: _write_simplified(file, path))
         return replace(file, path=path, original=file.original or file)
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, MemoryError) as error:
         # The optimizer evaluates whatever the file holds; the importer may still read the file as it is.
         _log.warning("`%s` is imported as it is, because it cannot be simplified (%s)", file.source, error)
         return file
@@ -88,10 +95,10 @@ def simplifier_version() -> str:
 def _has_constant_part(graph: onnx.GraphProto) -> bool:
     """Return whether an operator reads sizes, or nothing but constants."""
     constants = {weight.name for weight in graph.initializer} - {value.name for value in graph.input} | {""}
-    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    constants |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     return any(
         node.op_type in SHAPE_READERS
-        or (node.op_type == "Constant" and node.attribute[0].name != "value")
+        or (node.op_type == "Constant" and any(attribute.name != "value" for attribute in node.attribute))
         or (node.input and node.op_type not in KEPT and constants.issuperset(node.input))
         or any(_has_constant_part(branch) for branch in _branches(node))
         for node in graph.node
@@ -116,15 +123,8 @@ def _weight_bytes(graph: onnx.GraphProto) -> int:
     from onnx import helper
 
     sizes = (helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize for weight in graph.initializer)
-    counts = (_product(weight.dims) for weight in graph.initializer)
+    counts = (math.prod(weight.dims) for weight in graph.initializer)
     return sum(size * count for size, count in zip(sizes, counts, strict=True))
-
-
-def _product(sizes: Any) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
 
 
 def _write_simplified(file: ModelFile, path: Path) -> None:
@@ -135,13 +135,13 @@ def _write_simplified(file: ModelFile, path: Path) -> None:
     _log.info("Evaluating the constant parts of `%s`.", file.source)
     model = onnx_ir.load(file.path)
     onnx_ir.external_data.load_to_model(model)
-    model = _define(model)
     InlinePass()(model)
+    model = _define(model)  # after the functions, which may hold such operators
     for value in model.graph.inputs:
         if kind := file.inputs.get(value.name or ""):
             value.shape = onnx_ir.Shape(kind.shape)
     # A fill of a known shape is a constant too; importers need it as one where it is part of a shape or a mask.
-    optimizer.fold_constants(model, onnx_shape_inference=True, should_fold=_folds_fill)
+    optimizer.fold_constants(model, onnx_shape_inference=True, should_fold=_folds)
     # TVM reads a constant that is a tensor, and not the numbers and lists that ONNX allows as well.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     RemoveUnusedNodesPass()(model)
@@ -161,8 +161,11 @@ def _define(model: onnx_ir.Model) -> onnx_ir.Model:
     return onnx_ir.from_proto(written)
 
 
-def _folds_fill(node: Any) -> bool | None:
-    """Return whether a fill is evaluated; ``None`` leaves other operators to the optimizer's own rule."""
-    if node.op_type != "ConstantOfShape":
-        return None
-    return _product(node.inputs[0].const_value.numpy().tolist()) <= LARGEST_FILL
+def _folds(node: Any) -> bool | None:
+    """Return whether a node is evaluated: fills are, huge ones are not; ``None`` leaves it to the optimizer's rule."""
+    if node.op_type == "ConstantOfShape":
+        return bool(math.prod(node.inputs[0].const_value.numpy().tolist()) <= LARGEST_FILL)
+    # The optimizer looks at the size of a result after it has made it.
+    known = [value.shape.numpy() for value in node.outputs if value.shape is not None and value.shape.is_static()]
+    is_unknown = len(known) < len(node.outputs) and node.op_type in GROWING
+    return False if is_unknown or any(math.prod(sizes) > LARGEST_FILL for sizes in known) else None

@@ -229,6 +229,8 @@ def _front_end_of_path(path: Path, source: str) -> str:
                 f"`{source}` is a folder with none of {', '.join(FOLDER_FRONT_ENDS)} in it; {EXPORT_ADVICE}"
             )
         return candidates[0]
+    if not path.is_file():
+        raise UserError(f"`{source}` is neither a file nor a folder; give the file itself. Accepted: {PATHS}.")
     if path.suffix in WEIGHTS_ONLY:
         raise UserError(f"`{source}` holds weights without their network, by its name; {EXPORT_ADVICE}")
     candidates = [front_end for ending, front_end in FILE_FRONT_ENDS.items() if path.name.endswith(ending)]

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passsearch.measure.artifact_consumption import CONSUMPTION_OBJECTIVES, Consumption
+    from passsearch.measure.artifact_consumption import Consumption
     from passsearch.measure.kernels import PlacePlan, VariantPlan
     from passsearch.measure.processor import CpuTimes, cache_bytes
     from passsearch.measure.rounds import Cf22Plan, RoundPlan, is_busy, run_race
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from passsearch.measure.windows import WindowPlan
 
 __all__ = [
-    "CONSUMPTION_OBJECTIVES",
     "LEVEL",
     "MIN_GAIN",
     "Cf22Plan",

@@ -1,15 +1,10 @@
 """Power, energy, temperature and utilisation of one artifact, over the windows it ran in."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from passsearch.core import Json
-
-CONSUMPTION_OBJECTIVES = ("power", "energy")
-"""Objectives that are read over windows."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +42,3 @@ class Consumption:
             "temperature_c": None if self.temperature_c is None else dict(self.temperature_c),
             "utilisation": None if self.utilisation is None else dict(self.utilisation),
         }
-
-    def has(self, objective: str) -> bool:
-        """Return whether an objective was read and is positive, so that a ratio of it exists."""
-        if objective == "power":
-            return bool(self.power_w) and self.power_w["median"] > 0  # type: ignore[index]
-        return bool(self.energy_j) and min(self.energy_j or ()) > 0
-
-    def log_ratio(self, candidate: "Consumption", *, objective: str) -> float:
-        """Return the log of how many times less the candidate consumes than this baseline, run in turn with it.
-
-        Energy is compared by the median over pairs of windows, power by the medians over all readings.
-        """
-        if objective == "power":
-            assert self.power_w is not None and candidate.power_w is not None
-            return math.log(self.power_w["median"] / candidate.power_w["median"])
-        assert self.energy_j is not None and candidate.energy_j is not None
-        return median(math.log(a / b) for a, b in zip(self.energy_j, candidate.energy_j, strict=True))

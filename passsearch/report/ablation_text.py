@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT
 from passsearch.report.formatting import (
     MISSING,
     format_count,
@@ -64,13 +65,13 @@ def ablation_text(document: Mapping[str, Any], *, width: int | None = None) -> s
 def step_cells(row: Mapping[str, Any]) -> Sequence[str]:
     """Return the cells of a step, in the order of ``STEP_TITLES``."""
     latency_s = row["latency_s"]
-    throughput = lookup(row, "throughput", "ratio")
+    throughput = lookup(row, THROUGHPUT.name, "ratio")
     return (
         row["name"],
         MISSING if latency_s is None else format_number(latency_s * 1e3),
         format_number(throughput),
-        format_ratio(row["gain"]["throughput"]),
-        format_ratio(row["gain"]["compile_time"]),
+        format_ratio(row["gain"][THROUGHPUT.name]),
+        format_ratio(row["gain"][COMPILE_TIME.name]),
         format_count(row["kernels_changed"]),
         _WORTH[row["worth"]] if row["pass"] else MISSING,
     )
@@ -108,7 +109,8 @@ def _shorter(document: Mapping[str, Any]) -> str:
     minimal = document["minimal"]
     if minimal is None:
         return ""
-    reason = "the same binary" if minimal["same_binary"] else f"at {format_ratio(minimal['throughput'])} of its speed"
+    speed = f"at {format_ratio(minimal[THROUGHPUT.name])} of its speed"
+    reason = "the same binary" if minimal["same_binary"] else speed
     pipeline = minimal["pipeline"] or "(no explicit pass)"
     return f"{pipeline}, {reason}. Export it: passsearch export RUN --to DIR --minimal"
 
@@ -145,9 +147,11 @@ def _gain(row: Mapping[str, Any]) -> str:
     """Return how much faster the network runs or compiles with a pass, whichever is more, as an aside."""
     if row["worth"] == "needed":
         return " (needed)"
-    gains = [(row["gain"][metric], verb) for metric, verb in (("throughput", "runs"), ("compile_time", "compiles"))]
-    certain = [(ratio, verb) for ratio, verb in gains if ratio and ratio["interval"] and ratio["interval"][0] > 1]
+    gains = [(row["gain"][objective.name], objective) for objective in (THROUGHPUT, COMPILE_TIME)]
+    certain = [
+        (ratio, objective) for ratio, objective in gains if ratio and ratio["interval"] and ratio["interval"][0] > 1
+    ]
     if not certain:
         return ""
-    ratio, verb = max(certain, key=lambda gain: gain[0]["interval"][0])
-    return f" ({verb} {format_ratio(ratio)} times faster)"
+    ratio, objective = max(certain, key=lambda gain: gain[0]["interval"][0])
+    return f" ({objective.gain_predicate(format_ratio(ratio))})"

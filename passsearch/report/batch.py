@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.core import UNDECIDED
+from passsearch.objectives import UNDECIDED
 from passsearch.report.formatting import MISSING, format_interval, format_number, format_pipeline
 from passsearch.report.table import paragraph, table, text_width
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.core import SPEED_OBJECTIVES, UNDECIDED, verdict_outcome
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT, UNDECIDED, recorded_objective, verdict_outcome
 from passsearch.report.formatting import format_ratio, lookup
 from passsearch.report.sequence import sequence_sentence
 from passsearch.report.verdict import baseline_phrase, compile_time_claim, undecided_text
@@ -19,23 +19,24 @@ def headline_text(document: Mapping[str, Any]) -> str:
         return f"{network}: the search was interrupted, so no gain is confirmed."
     if not verdict.get("confirmed"):
         return f"{network}: {_unconfirmed(document)}."
-    compile_time = lookup(document, "ratios", "compile_time")
-    objective, baseline = str(verdict.get("objective") or "throughput"), baseline_phrase(document)
-    if verdict.get("improved") and objective != "compile_time":
+    compile_time = lookup(document, "ratios", COMPILE_TIME.name)
+    objective, baseline = recorded_objective(verdict), baseline_phrase(document)
+    if verdict.get("improved") and not objective.is_of_compiles:
         is_decided = _is_certainly_above(compile_time, 1.0) or _is_certainly_below(compile_time, 1.0)
         aside = f", and {compile_time_claim(compile_time, baseline)}" if is_decided else ""
-        return f"{network} {_gain(objective, verdict)} than {baseline}{aside}.{sequence_sentence(document)}"
+        gain = objective.gain_predicate(format_ratio(verdict))
+        return f"{network} {gain} than {baseline}{aside}.{sequence_sentence(document)}"
     speed = "" if verdict.get("disagreement") else _kept_speed(document, verdict)
     # Where compile time is the objective, the verdict judges it, by the noise floor and by the speed that may be lost.
-    is_quicker = objective != "compile_time" and _is_certainly_above(compile_time, 1.0)
+    is_quicker = not objective.is_of_compiles and _is_certainly_above(compile_time, 1.0)
     if verdict.get("improved") or (speed and is_quicker):
         end = f" {speed}" if speed else ""
         # What a sequence gains in throughput says nothing here, unless it is this very binary.
         rival = sequence_sentence(document) if lookup(document, "sequence", "is_best") else ""
-        return f"{network} compiles {format_ratio(compile_time)} times faster than {baseline}{end}.{rival}"
+        return f"{network} {COMPILE_TIME.gain_predicate(format_ratio(compile_time))} than {baseline}{end}.{rival}"
     rejected = f"; {baseline} is the best" if document.get("rejected") and _is_baseline(document) else ""
     if verdict_outcome(verdict) == UNDECIDED:
-        return f"{network} is {undecided_text(document, objective.replace('_', ' '))}{rejected}."
+        return f"{network} is {undecided_text(document, objective.title)}{rejected}."
     return f"{network}: no gain over {baseline} is shown{rejected}."
 
 
@@ -56,17 +57,9 @@ def _unconfirmed(document: Mapping[str, Any]) -> str:
     return f"no gain is confirmed; {source['name']} of the catalog is recommended, of which {read}"
 
 
-def _gain(objective: str, verdict: Mapping[str, Any]) -> str:
-    """Return a gain that is not of compile time, as a predicate."""
-    value = format_ratio(verdict)
-    if objective in SPEED_OBJECTIVES:
-        return f"runs {value} times faster"
-    return f"has {value} times lower {objective.replace('_', ' ')}"
-
-
 def _kept_speed(document: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
     """Return at which speed the winner runs, if it certainly keeps the baseline's; else an empty text."""
-    throughput = lookup(document, "ratios", "throughput")
+    throughput = lookup(document, "ratios", THROUGHPUT.name)
     if verdict.get("same_binary"):
         return "at the same speed (one binary)"
     is_denied = _is_certainly_below(lookup(document, "ratios", "throughput_of_medians"), SAME_SPEED)

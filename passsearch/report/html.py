@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.core import SPEED_OBJECTIVES
+from passsearch.objectives import recorded_objective
 from passsearch.report.charts import BEST, OTHER, chart_svg, ratio_chart
 from passsearch.report.elements import details, fragment, html_table, paragraphs
-from passsearch.report.formatting import format_pipeline, html_text, lookup
+from passsearch.report.formatting import format_pipeline, html_text
 from passsearch.report.headline import headline_text
 from passsearch.report.rows import Row, baseline_name, column_titles, front_rows, level_rows, levels_title, result_rows
 from passsearch.report.text import FRONT_TITLE, attribution_lines, evidence_lines, setup_lines
@@ -43,7 +43,8 @@ def levels_html(document: Mapping[str, Any]) -> str:
 
 def _plot(document: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """Return the throughput of rows with its intervals, drawn; that of the winner is green where it is a gain."""
-    is_gain = lookup(document, "verdict", "improved") and lookup(document, "verdict", "objective") in SPEED_OBJECTIVES
+    verdict = document.get("verdict") or {}
+    is_gain = verdict.get("improved") and recorded_objective(verdict).is_speed
     colours = [BEST if is_gain and row.label == "best" else OTHER for row in rows]
     ratios = [(row.label, row.throughput_ratio) for row in rows]
     return chart_svg(ratio_chart("Throughput", f"throughput, {baseline_name(document)} = 1", ratios, colours=colours))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from passsearch.errors import UserError
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT
 from passsearch.report.ablation_text import ablation_lines
 from passsearch.report.charts import (
     OTHER,
@@ -93,7 +94,7 @@ def _ablation(record: RunRecord) -> Iterable[str]:
         return
     yield f"<p>{html_text(record.ablation['headline'])}</p>"
     for kind in ("ladder", "without"):
-        for metric in ("throughput", "compile_time"):
+        for metric in (THROUGHPUT.name, COMPILE_TIME.name):
             chart = ablation_chart(record, metric=metric, kind=kind)
             if chart.series:
                 yield f"<h3>{html_text(chart.title)}</h3>{chart_html(chart)}"
@@ -174,8 +175,9 @@ def _side_by_side(records: Sequence[RunRecord]) -> Iterable[str]:
     yield f"<h1>{len(records)} runs side by side</h1></header>"
     documents = [record.document for record in records]
     charts = []
-    for metric, title in (("throughput", "Throughput"), ("compile_time", "Compile time")):
-        rows = [(_run_name(document), lookup(document, "ratios", metric)) for document in documents]
+    for objective in (THROUGHPUT, COMPILE_TIME):
+        title = objective.title.capitalize()
+        rows = [(_run_name(document), lookup(document, "ratios", objective.ratio_key)) for document in documents]
         colours = [None if lookup(document, "verdict", "confirmed") else OTHER for document in documents]
         chart = ratio_chart(title, "times better than the run's own baseline", rows, colours=colours)
         charts.append(f"<h3>{title}</h3>{chart_html(chart)}" if chart.series else "")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from passsearch.objectives import COMPILE_TIME, MEMORY, THROUGHPUT
 from passsearch.report.formatting import (
     format_count,
     format_latency_ms,
@@ -89,7 +90,7 @@ def column_titles(document: Document) -> tuple[str, ...]:
 def shows_memory(document: Document) -> bool:
     """Return whether memory is an objective of the run."""
     verdict = document.get("verdict") or {}
-    return "memory" in (verdict.get("objectives") or [verdict.get("objective")])
+    return MEMORY.name in (verdict.get("objectives") or [verdict.get("objective")])
 
 
 def recalled_note(document: Document) -> str:
@@ -145,12 +146,12 @@ def result_rows(document: Document) -> list[Row]:
     ratios, best = document.get("ratios"), document.get("best") or {}
     reference = document.get("baseline") or {}
     baseline = Row(_mark(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
-    throughput = lookup(ratios, "throughput")
+    throughput = lookup(ratios, THROUGHPUT.name)
     # Beside a slow baseline the winner has few runs, so it has processes of its own.
     number = lookup(document, "verdict", "processes")
     is_apart = number is None or lookup(best, "latency_s", "processes") != number
     shown = _beside(reference, best, throughput) if is_apart else best
-    winner = Row(_mark("best", best), shown, throughput, lookup(ratios, "compile_time"))
+    winner = Row(_mark("best", best), shown, throughput, lookup(ratios, COMPILE_TIME.name))
     sequence = _sequence(document, is_confirmed=True)
     if sequence is None:
         return [baseline, winner]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT
 from passsearch.report.formatting import format_latency_ms, format_ratio, lookup
 from passsearch.report.headline import headline_text
 from passsearch.report.listings import run_outcome
@@ -20,8 +21,8 @@ def run_cells(record: RunRecord) -> tuple[str, ...]:
         f"{lookup(document, 'toolchain', 'name')}, TVM {lookup(document, 'toolchain', 'tvm_version')}",
         str(lookup(document, "device", "name") or ""),
         format_latency_ms(document.get("best")),
-        format_ratio(lookup(document, "ratios", "throughput")),
-        format_ratio(lookup(document, "ratios", "compile_time")),
+        format_ratio(lookup(document, "ratios", THROUGHPUT.name)),
+        format_ratio(lookup(document, "ratios", COMPILE_TIME.name)),
         run_outcome(document),
     )
 

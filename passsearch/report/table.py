@@ -79,8 +79,8 @@ def _column_widths(columns: Sequence[Sequence[str]], whole: Sequence[bool], *, w
     ]
     room = width - GAP * (len(columns) - 1) - sum(least)
     for place in reversed(range(1, len(columns))):
-        given = max(0, min(-room, least[place] - NARROWEST))
-        least[place], room = least[place] - given, room + given
+        cut = max(0, min(-room, least[place] - NARROWEST))
+        least[place], room = least[place] - cut, room + cut
     wanted = [max(0, most - own) for most, own in zip(longest, least, strict=True)]
     if room < 0 or room >= sum(wanted):
         return [None] * len(columns)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from passsearch.core import CONSTANTS, UNKNOWN, UNKNOWN_CLASS
+from passsearch.objectives import THROUGHPUT
 from passsearch.report.composition import kernel_lines
 from passsearch.report.formatting import (
     MISSING,
@@ -138,11 +139,9 @@ def _case_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what the winner gains in each case; the table has the mean over the cases."""
     for case in document.get("cases") or []:
         best, baseline = (format_latency_ms({"latency_s": case[key]}) for key in ("latency_s", "baseline_latency_s"))
-        ratio = format_ratio(case["throughput"])
-        times = (
-            f"{ratio} times the throughput, {best} ms against {baseline} ms" if case["throughput"] else "not confirmed"
-        )
-        yield f"case {case['name']}", times
+        ratio = case[THROUGHPUT.name]
+        gain = f"{format_ratio(ratio)} times the throughput, {best} ms against {baseline} ms"
+        yield f"case {case['name']}", gain if ratio else "not confirmed"
 
 
 def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -277,7 +276,8 @@ def _search_baseline(document: Mapping[str, Any]) -> str:
 
 def _estimators(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield both estimates of the throughput ratio where they contradict each other."""
-    text = contradiction_text(*(lookup(document, "ratios", name) for name in ("throughput", "throughput_of_medians")))
+    ratios = document.get("ratios")
+    text = contradiction_text(lookup(ratios, THROUGHPUT.name), lookup(ratios, "throughput_of_medians"))
     if text:
         yield "estimators", text
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from passsearch.core import UNDECIDED, USUAL_REPETITIONS, verdict_outcome
+from passsearch.core import USUAL_REPETITIONS
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT, UNDECIDED, Objective, recorded_objective, verdict_outcome
 from passsearch.report.formatting import (
     format_floor,
     format_number,
@@ -24,22 +25,22 @@ BUSY_PERCENT = 10
 
 def verdict_text(document: Mapping[str, Any]) -> str:
     """Return the outcome of a run in one sentence."""
-    objective = lookup(document, "verdict", "objective") or "throughput"
+    objective = recorded_objective(document.get("verdict") or {})
     parts = [_objective_claim(document, objective)]
     # Speed and compile time are traded against each other, so the sentence always gives both.
-    if objective != "compile_time":
-        parts.append(compile_time_claim(lookup(document, "ratios", "compile_time"), baseline_phrase(document)))
-    elif lookup(document, "ratios", "throughput"):
-        ratio = format_ratio(lookup(document, "ratios", "throughput"))
+    if not objective.is_of_compiles:
+        parts.append(compile_time_claim(lookup(document, "ratios", COMPILE_TIME.name), baseline_phrase(document)))
+    elif lookup(document, "ratios", THROUGHPUT.name):
+        ratio = format_ratio(lookup(document, "ratios", THROUGHPUT.name))
         parts.append(f"throughput {ratio} times that of {baseline_phrase(document)}")
     return "; ".join(part for part in parts if part)
 
 
-def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
+def _objective_claim(document: Mapping[str, Any], objective: Objective) -> str:
     """Return the claim the measurements support; the weakest one that applies comes first."""
     verdict = document.get("verdict") or {}
     baseline = baseline_phrase(document)
-    value, metric = format_ratio(verdict), objective.replace("_", " ")
+    value, metric = format_ratio(verdict), objective.title
     floor = _floor(verdict)
     if not verdict.get("confirmed"):
         reason = verdict.get("reason") or "no reason given"
@@ -49,7 +50,7 @@ def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
     if not verdict.get("interval"):
         return f"no claim: {metric} ratio {value} in the search's own measurement, which has no interval"
     # One binary has one speed: a measured difference between two copies of it is noise and must not become a claim.
-    if verdict.get("same_binary") and objective != "compile_time":
+    if verdict.get("same_binary") and objective.is_equal_for_one_binary:
         return f"same binary as {baseline}, so the same {metric} (measured: {value}{floor})"
     if verdict_outcome(verdict) == UNDECIDED:
         return undecided_text(document, metric)
@@ -57,10 +58,7 @@ def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
         return f"worse in {metric} than {baseline}: {value}{floor}"
     if not verdict.get("improved"):
         return _no_improvement(document, metric, value=f"{value}{floor}")
-    if objective == "compile_time":
-        return f"improved: compiles {value} times faster than {baseline}"
-    direction = "higher" if objective == "throughput" else "lower"
-    return f"improved: {value} times {direction} {metric} than {baseline}{floor}"
+    return f"improved: {objective.gain_text(value)} than {baseline}{'' if objective.is_of_compiles else floor}"
 
 
 def warning_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from passsearch.core import SPEED_OBJECTIVES
 from passsearch.search.composition import COMPOSED
 from passsearch.search.records import Scored
 from passsearch.search.scoring import Scoring
@@ -34,7 +33,7 @@ def best_sequence(candidates: Iterable[Scored], scoring: Scoring, *, levels: Col
         scoring: Gains over the baseline.
         levels: Names of the compiler's levels, which are no sequences of the catalog.
     """
-    if scoring.objective.name not in SPEED_OBJECTIVES:
+    if not scoring.objective.is_speed:
         return None
     others = {"", COMPOSED, *levels}
     sequences = {scored.built.key: scored for scored in candidates if scored.candidate.name not in others}

@@ -57,21 +57,44 @@ def is_deviation(failure: Failure) -> bool:
     return failure.reason.startswith(DEVIATION)
 
 
-def find_faulty_passes(
+def write_reproducers(
+    evaluator: WorkerEvaluator,
+    failures: Sequence[tuple[Candidate, Failure]],
+    *,
+    folder: Path,
+    kept: Sequence[Built],
+    left_s: Callable[[], float],
+    context: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Write a reproducer of each pass that made outputs deviate, and return the passes in the form of the result.
+
+    Args:
+        evaluator: The evaluator of the run.
+        failures: Failed candidates.
+        folder: The run folder.
+        kept: Artifacts that stay; all others make room where there is little.
+        left_s: Returns the seconds until the run's time limit.
+        context: Compiler, target and network, in the form of the result.
+    """
+    return [
+        {
+            "passes": [str(step) for step in faulty.steps],
+            "folder": faulty.reproducer_folder,
+            "reason": faulty.failure.reason,
+        }
+        for faulty in _find_faulty_passes(evaluator, failures, kept=kept, left_s=left_s)
+        if _write_reproducer(evaluator, faulty, folder=folder / faulty.reproducer_folder, context=context)
+    ]
+
+
+def _find_faulty_passes(
     evaluator: WorkerEvaluator,
     failures: Sequence[tuple[Candidate, Failure]],
     *,
     kept: Sequence[Built],
     left_s: Callable[[], float],
 ) -> list[FaultyPasses]:
-    """Return the passes that made outputs of failed candidates deviate, while time is left.
-
-    Args:
-        evaluator: The evaluator of the run.
-        failures: Failed candidates.
-        kept: Artifacts that stay; all others make room where there is little.
-        left_s: Returns the seconds until the run's time limit.
-    """
+    """Return the passes that made outputs of failed candidates deviate, while time is left."""
     faulty: list[FaultyPasses] = []
     for candidate, failure in failures:
         steps = set(candidate.pipeline.passes)
@@ -128,17 +151,10 @@ def _probes(right: int, wrong: int, *, is_wrong: Callable[[int], bool | None]) -
     return (place for place in ordered if is_wrong(place) is not None)
 
 
-def write_reproducer(
+def _write_reproducer(
     evaluator: WorkerEvaluator, faulty: FaultyPasses, *, folder: Path, context: Mapping[str, Any]
 ) -> bool:
-    """Write the IR before and after, the inputs and the passes to one folder; return whether the IR could be written.
-
-    Args:
-        evaluator: The evaluator of the run.
-        faulty: The passes to reproduce.
-        folder: Folder of the reproducer; it is made if need be.
-        context: Compiler, target and network, in the form of the result.
-    """
+    """Write the IR before and after, the inputs and the passes to a folder; return whether the IR could be written."""
     # The report is written last: where it exists, an earlier start of the run has written the rest.
     if (folder / REPORT).exists():
         return True

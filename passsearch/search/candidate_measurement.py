@@ -5,9 +5,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from passsearch.core import Candidate, Failure, Interval, Objective
+from passsearch.core import Candidate, Failure, Interval
 from passsearch.evaluate import Built, CandidateSamples, Evaluator
-from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio, one_process_ratio
+from passsearch.measure import Ratio, one_process_ratio
+from passsearch.objectives import MeteredObjective, Objective
 from passsearch.search.records import Pair, Reference, Scored
 from passsearch.search.scoring import SAME_BINARY
 
@@ -124,8 +125,8 @@ def _consumption(
     evaluator: Evaluator, baseline: Built, built: Built, *, objectives: Sequence[Objective]
 ) -> Pair | Failure | None:
     """Measure the consumption of baseline and candidate, where it is an objective."""
-    names = [objective.name for objective in objectives if objective.name in CONSUMPTION_OBJECTIVES]
-    if not names:
+    metered = [objective for objective in objectives if isinstance(objective, MeteredObjective)]
+    if not metered:
         return None
     # Both run in turns although the baseline was read before: a meter counts a whole package or card, other work
     # included, so only readings side by side can be compared.
@@ -141,6 +142,7 @@ def _consumption(
     if isinstance(consumed, Failure):
         return consumed
     artifacts = consumed.artifacts if consumed else ()
-    if not artifacts or not all(artifact.has(name) for artifact in artifacts for name in names):
-        return Failure("infra", "measure", "", f"the device did not report its {' and '.join(names)}")
+    if not artifacts or not all(objective.is_read(artifact) for artifact in artifacts for objective in metered):
+        names = " and ".join(objective.name for objective in metered)
+        return Failure("infra", "measure", "", f"the device did not report its {names}")
     return artifacts[0], artifacts[1]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from passsearch.core import SPEED_OBJECTIVES, Failure
+from passsearch.core import Failure
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     ACCIDENTS,
@@ -24,6 +24,7 @@ from passsearch.evaluate import (
     TimingRequest,
 )
 from passsearch.measure import RoundPlan, level_of_looks
+from passsearch.objectives import Objective
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.repetition import Pairing, Repetition, summarize
 from passsearch.search.scoring import FAR_FASTER
@@ -50,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 
 def slow_baseline_processes(
-    objective: str, throughput: float | None, *, latency_s: float, plans: MeasurementPlans
+    objective: Objective, throughput: float | None, *, latency_s: float, plans: MeasurementPlans
 ) -> int:
     """Return how many processes of a repetition time a slow baseline, which is as few as possible; 0 if it is not slow.
 
@@ -65,7 +66,7 @@ def slow_baseline_processes(
     """
     plan = plans.final_rounds
     is_far_slower = throughput is not None and throughput > FAR_FASTER
-    if objective not in SPEED_OBJECTIVES or not is_far_slower or 2 * latency_s <= plan.race_s / plan.rounds:
+    if not objective.is_speed or not is_far_slower or 2 * latency_s <= plan.race_s / plan.rounds:
         return 0
     is_large = throughput is not None and throughput > LARGE_GAIN
     return 1 if latency_s > plan.race_s and is_large else plans.least_processes
@@ -114,7 +115,7 @@ def confirm(
     results: list[Repetition] = []
     most = max(repetitions, evaluator.plans.most_repetitions)
     level = level_of_looks(most - repetitions + 1)
-    is_about_speed = objective in SPEED_OBJECTIVES or keep_throughput > 0
+    is_about_speed = objective.is_speed or keep_throughput > 0
     sustain = partial(_sustain, evaluator, pairing, left_s=left_s, is_recorded=is_recorded)
     while len(results) < most:
         progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
@@ -205,7 +206,7 @@ def _compile_further(
 
     A compile that fails, or reaches another IR, is the failure of the candidate; an accident of the machine ends this.
     """
-    if pairing.objective == "compile_time":
+    if pairing.objective.is_of_compiles:
         return []  # its repetitions end when compile time is decided
     pair_s = max(result.baseline.wall_s + result.candidate.wall_s for result in results)
     pairs: list[tuple[FreshCompile, FreshCompile]] = []
@@ -368,7 +369,7 @@ def _compile_all(
     """Compile baseline and candidate, and the baseline's twin where compile time is the objective."""
     name = f"fresh-{turn}-{pairing.slug}"
     jobs = [(f"{name}-baseline", pairing.baseline), (f"{name}-best", pairing.candidate)]
-    jobs += [(f"{name}-twin", pairing.baseline)] if pairing.objective == "compile_time" else []
+    jobs += [(f"{name}-twin", pairing.baseline)] if pairing.objective.is_of_compiles else []
     kinds = () if not is_timed else ("timed", "consumed") if pairing.is_consumed else ("timed",)
     compiled: dict[str, FreshCompile] = {}
     # A machine that gets slower meanwhile favours the compile that comes first, so the first changes every time.

@@ -1,38 +1,14 @@
 """The result of a confirmation: its ratios, its verdict, and whether further repetitions could change it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from passsearch.core import SPEED_OBJECTIVES
 from passsearch.evaluate import Conditions, Samples, summarize_conditions
-from passsearch.measure import (
-    CONSUMPTION_OBJECTIVES,
-    MIN_GAIN,
-    Consumption,
-    Ratio,
-    is_improvement,
-    mean_ratio,
-    noise_floor,
-)
+from passsearch.measure import MIN_GAIN, Ratio, is_improvement, mean_ratio
+from passsearch.objectives import THROUGHPUT, ConsumptionTurn, Objective
 from passsearch.search.estimators import Estimates, is_far_beyond_noise
-
-CLEAR = 1.05
-"""Ratio of compile times up to which two candidates compile equally fast, for a reader."""
-
-
-@dataclass(frozen=True)
-class ConsumptionTurn:
-    """Consumption of baseline, twin and candidate that ran in turns."""
-
-    baseline: Consumption
-    twin: Consumption
-    candidate: Consumption
-
-    def has(self, objective: str) -> bool:
-        """Return whether an objective was read of all three."""
-        return all(artifact.has(objective) for artifact in (self.baseline, self.twin, self.candidate))
 
 
 @dataclass(frozen=True)
@@ -143,34 +119,10 @@ class Confirmation:
             return None
         return Estimates(self.throughput, self.throughput_of_medians, self.throughput_at_end, self.sustained)
 
-    def ratio(self, objective: str) -> Ratio | None:
-        """Return how many times better the candidate is; ``None`` for what is not measured again."""
-        if objective in CONSUMPTION_OBJECTIVES:
-            return self._consumption_ratio(objective, lambda turn: turn.candidate)
-        # Peak memory is read when outputs are compared, and a confirmation does not compare them again.
-        return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
-
-    def floor(self, objective: str) -> float:
-        """Return the share by which two compiles of one pipeline may differ in an objective.
-
-        It is infinite for what was not read, or not often enough for an estimate.
-        """
-        twin = self.compile_twin if objective == "compile_time" else self.twin
-        if objective in CONSUMPTION_OBJECTIVES:
-            twin = self._consumption_ratio(objective, lambda turn: turn.twin)
-        return noise_floor(twin) if twin else math.inf
-
-    def _consumption_ratio(self, objective: str, other: Callable[[ConsumptionTurn], Consumption]) -> Ratio | None:
-        # One process measures the consumption in each repetition, so a repetition is one value.
-        if not self.consumption or not all(turn.has(objective) for turn in self.consumption):
-            return None
-        values = [turn.baseline.log_ratio(other(turn), objective=objective) for turn in self.consumption]
-        return mean_ratio(values, level=self.level)
-
-    def keeps(self, objective: str, least: float) -> bool:
+    def keeps(self, objective: Objective, least: float) -> bool:
         """Return whether a gain in another objective leaves this share of the throughput; one binary loses none."""
         # The lower end and not the ratio: to keep throughput must be as certain as to gain something else.
-        if objective in SPEED_OBJECTIVES or self.same_binary:
+        if objective.is_speed or self.same_binary:
             return True
         if self.estimates is None:
             return least <= 0
@@ -182,17 +134,17 @@ class Confirmation:
             return False
         return self.estimates.fastest.interval.high < least or self.estimates.deny(least)
 
-    def improves(self, objective: str, *, keep_throughput: float) -> bool:
+    def improves(self, objective: Objective, *, keep_throughput: float) -> bool:
         """Return whether the candidate is better in an objective, beyond the noise and with enough throughput.
 
         If candidate and baseline are one binary, only the compile time can improve.
 
         Args:
-            objective: Name of the objective.
+            objective: The objective.
             keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         """
         # A difference that processes read between two copies of one binary is noise, whatever its interval says.
-        if self.same_binary and objective != "compile_time":
+        if self.same_binary and objective.is_equal_for_one_binary:
             return False
         return (
             self.keeps(objective, keep_throughput)
@@ -200,28 +152,27 @@ class Confirmation:
             and not self.disagreement(objective)
         )
 
-    def disagreement(self, objective: str) -> str:
+    def disagreement(self, objective: Objective) -> str:
         """Return what one estimate of the speed says against another; empty if they agree, or for other objectives."""
-        return self.estimates.disagreement if objective in SPEED_OBJECTIVES and self.estimates else ""
+        return self.estimates.disagreement if objective.is_speed and self.estimates else ""
 
-    def _exceeds_noise(self, objective: str) -> bool:
+    def _exceeds_noise(self, objective: Objective) -> bool:
         """Return whether a gain is certain and larger than the noise; one far beyond it needs neither."""
-        ratio, floor = self.ratio(objective), self.floor(objective)
+        ratio, floor = objective.ratio(self), objective.floor(self)
         if ratio is None:
             return False
-        is_speed = objective in SPEED_OBJECTIVES
-        if is_speed and is_far_beyond_noise(self.least_gain, noise=self.noise) and self.repetitions > 1:
+        if objective.is_speed and is_far_beyond_noise(self.least_gain, noise=self.noise) and self.repetitions > 1:
             return True
         # A floor that cannot be estimated decides nothing; the differences that were seen are the least there is.
-        return is_improvement(ratio, floor=floor if math.isfinite(floor) or not is_speed else self.noise)
+        return is_improvement(ratio, floor=floor if math.isfinite(floor) or not objective.is_speed else self.noise)
 
     def improves_on_sequence(self) -> bool:
         """Return whether the candidate is faster than the sequence of the catalog, beyond the noise."""
         timed = self.over_sequence
         # Who gains nothing over the baseline gains nothing: a sequence may be slower than that.
-        if timed is None or timed.gains.disagreement or not self.improves("throughput", keep_throughput=0.0):
+        if timed is None or timed.gains.disagreement or not self.improves(THROUGHPUT, keep_throughput=0.0):
             return False
-        floor = self.floor("throughput")
+        floor = THROUGHPUT.floor(self)
         return is_improvement(timed.gain, floor=floor if math.isfinite(floor) else self.noise)
 
     def of_sequence(self, *, digest: str, compile_s: float) -> "Confirmation":
@@ -256,52 +207,41 @@ class Confirmation:
     def _may_improve_on_sequence(self) -> bool:
         """Return whether the candidate looks faster than the sequence, which is not certain yet."""
         timed = self.over_sequence
-        if timed is None or not self.improves("throughput", keep_throughput=0.0):
+        if timed is None or not self.improves(THROUGHPUT, keep_throughput=0.0):
             return False
         if timed.gains.is_certain_disagreement:
             return False
         return timed.gain.value > 1 + MIN_GAIN and not self.improves_on_sequence()
 
     def is_decided(
-        self, objective: str, *, keep_throughput: float, least_floor: float, is_about_sequence: bool = True
+        self, objective: Objective, *, keep_throughput: float, least_floor: float, is_about_sequence: bool = True
     ) -> bool:
         """Return whether further repetitions are of no use: they would change neither the verdict nor its meaning.
 
         Args:
-            objective: Name of the objective.
+            objective: The objective.
             keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
             least_floor: Noise floor below which "no better" says that no gain worth having was overlooked.
             is_about_sequence: False if the gain over the sequence may stay in doubt.
         """
         if is_about_sequence and self._may_improve_on_sequence():
             return False
-        ratio = self.ratio(objective)
+        ratio = objective.ratio(self)
         if ratio is None or self.improves(objective, keep_throughput=keep_throughput):
             return True
-        if self.same_binary and objective != "compile_time":
+        if self.same_binary and objective.is_equal_for_one_binary:
             return True
-        if objective not in SPEED_OBJECTIVES and self.loses_throughput(keep_throughput):
+        if not objective.is_speed and self.loses_throughput(keep_throughput):
             return True
-        if objective in SPEED_OBJECTIVES and self.estimates and self.estimates.is_certain_disagreement:
+        if objective.is_speed and self.estimates and self.estimates.is_certain_disagreement:
             return True
         # If the ratio so far is not above the least gain, the repetitions end. This can miss a real gain, but cannot
         # report a false one.
         if ratio.value > 1 + MIN_GAIN:
             return False
-        # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.
-        return _is_clear(ratio) if objective == "compile_time" else self._is_certain(ratio, objective, least_floor)
-
-    def _is_certain(self, ratio: Ratio, objective: str, least_floor: float) -> bool:
-        """Return whether the interval has no gain that counts, or the noise is too small to hide one."""
-        return ratio.interval.high <= 1 + MIN_GAIN or self.floor(objective) < least_floor
+        return objective.is_certain(ratio, self, least_floor=least_floor)
 
     @property
     def summary(self) -> Conditions:
         """Conditions of all processes in one."""
         return summarize_conditions(self.conditions)
-
-
-def _is_clear(compile_time: Ratio) -> bool:
-    """Return whether it is clear which of two compiles faster, or that both are about equally fast."""
-    low, high = compile_time.interval.low, compile_time.interval.high
-    return low > 1 or high < 1 or (low > 1 / CLEAR and high < CLEAR)

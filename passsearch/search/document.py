@@ -7,9 +7,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, TypeAlias
 
-from passsearch.core import MAIN, Candidate, Failure, Json, timestamp, verdict_outcome
+from passsearch.core import MAIN, Candidate, Failure, Json, timestamp
 from passsearch.evaluate import Network, Session
-from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
+from passsearch.measure import LEVEL, Consumption, Ratio
+from passsearch.objectives import COMPILE_TIME, METERED_OBJECTIVES, THROUGHPUT, Objective, verdict_outcome
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.composition import COMPOSED
 from passsearch.search.confirmation import Confirmation
@@ -36,9 +37,14 @@ def result_document(
     seconds: Mapping[str, float],
     interrupted: bool,
     measured_at: float,
+    recalled_times: int,
 ) -> Document:
-    """Return the whole result of one run; ``measured_at`` is the time of its last fact, in seconds since 1970."""
-    tally, names = outcome.tally, [candidate.name for candidate in baselines(session, analysis)]
+    """Return the whole result of one run.
+
+    ``measured_at`` is the time of its last fact, in seconds since 1970; ``recalled_times`` is the number of schedules
+    of kernels that earlier runs have timed.
+    """
+    counts, names = outcome.counts, [candidate.name for candidate in baselines(session, analysis)]
     best, confirmation, rejected = recommendation.best, recommendation.confirmation, recommendation.rejected
     is_baseline = best is scoring.baseline
     verdict = _verdict(scoring, best, confirmation=confirmation, interrupted=interrupted)
@@ -55,7 +61,7 @@ def result_document(
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [label.to_json() for label in analysis.classes],
         "space": _space_document(outcome, analysis),
-        "composition": _composition(outcome),
+        "composition": _composition(outcome, recalled_times=recalled_times),
         "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(scored, session) for scored in _baselines(outcome, names)],
         "best": {
@@ -69,8 +75,8 @@ def result_document(
         "ratios": _ratios(scoring, best, confirmation=None if is_baseline else confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
         "trials": [scored_document(scored, session) for scored in outcome.scored.values()],
-        "failures": dict(Counter(failure.kind for _, failure in tally.failures)),
-        "failed": [_failure(candidate, failure) for candidate, failure in tally.failures],
+        "failures": dict(Counter(failure.kind for _, failure in counts.failures)),
+        "failed": [_failure(candidate, failure) for candidate, failure in counts.failures],
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "interrupted": interrupted,
     }
@@ -83,12 +89,13 @@ def _rejected(rejected: Rejected) -> Document:
     return {**identity, "ratio": ratio_document(rejected.ratio), "reason": rejected.reason}
 
 
-def _composition(outcome: SearchOutcome) -> Document | None:
+def _composition(outcome: SearchOutcome, *, recalled_times: int) -> Document | None:
     """Return what was composed of single kernels, or why nothing was."""
     composition = outcome.composition
-    if isinstance(composition, Failure):
-        return {"failure": composition.to_json()}
-    return None if composition is None else composition.to_json()
+    if composition is None:
+        return None
+    made = {"failure": composition.to_json()} if isinstance(composition, Failure) else composition.to_json()
+    return {**made, "recalled": recalled_times}
 
 
 def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:
@@ -174,7 +181,7 @@ def _cases(network: Network, confirmation: Confirmation | Failure | None) -> lis
             {
                 "name": case.name,
                 "weight": case.weight,
-                "throughput": ratio_document(gain.throughput) if gain else None,
+                THROUGHPUT.name: ratio_document(gain.throughput) if gain else None,
                 "latency_s": latency_document(gain.latency_s) if gain else None,
                 "baseline_latency_s": latency_document(gain.baseline_latency_s) if gain else None,
             }
@@ -201,14 +208,14 @@ def ratio_document(ratio: Ratio | None) -> Document | None:
 
 def ratios_document(confirmation: Confirmation) -> Document:
     """Return all confirmed ratios, whatever the objective."""
-    consumed = {objective: confirmation.ratio(objective) for objective in CONSUMPTION_OBJECTIVES}
+    consumed = {objective.name: objective.ratio(confirmation) for objective in METERED_OBJECTIVES}
     return {
-        "throughput": ratio_document(confirmation.throughput),
-        "compile_time": ratio_document(confirmation.compile_time),
+        THROUGHPUT.name: ratio_document(confirmation.throughput),
+        COMPILE_TIME.name: ratio_document(confirmation.compile_time),
         "twin": ratio_document(confirmation.twin),
         "throughput_of_medians": ratio_document(confirmation.throughput_of_medians),
         "throughput_at_end": ratio_document(confirmation.throughput_at_end),
-        **{objective: ratio_document(ratio) for objective, ratio in consumed.items() if ratio},
+        **{name: ratio_document(ratio) for name, ratio in consumed.items() if ratio},
     }
 
 
@@ -229,17 +236,17 @@ def _failure(candidate: Candidate, failure: Failure) -> dict[str, Json]:
 
 
 def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Document:
-    tally, coverage, scored = outcome.tally, outcome.coverage, outcome.scored.values()
+    counts, coverage, scored = outcome.counts, outcome.coverage, outcome.scored.values()
     selection = analysis.selection
     return {
         "passes": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.candidates],
         "dropped": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.others],
-        "sequences_asked": tally.proposed,
+        "sequences_asked": counts.proposed,
         "states": coverage.states,
         "states_measured": len(scored),
         "binaries": len({candidate.built.digest for candidate in scored}),
-        "duplicates": tally.duplicates,
-        "invalid": tally.invalid,
+        "duplicates": counts.duplicates,
+        "invalid": counts.invalid,
         "kernels": len({candidate.built.kernels for candidate in scored}),
         "closed": coverage.closed,
         "closed_without": list(coverage.closed_without),
@@ -253,20 +260,20 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
 def _verdict(
     scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool
 ) -> Document:
-    objective, keep = scoring.objective.name, scoring.options.least_throughput
+    objective, keep = scoring.objective, scoring.options.least_throughput
     objectives = [each.name for each in scoring.options.objectives]
     unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
         reason = confirmation.reason if confirmation else _no_confirmation(scoring, best, interrupted=interrupted)
         failure = confirmation.to_json() if confirmation else None
         ending = {"improved": False, "noise_floor": None, "reason": reason, "failure": failure}
-        return {"objective": objective, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
-    ratio = confirmation.ratio(objective)
-    noise = confirmation.floor(objective)
+        return {"objective": objective.name, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
+    ratio = objective.ratio(confirmation)
+    noise = objective.floor(confirmation)
     improved = confirmation.improves(objective, keep_throughput=keep)
     return {
         "improved": improved,
-        "objective": objective,
+        "objective": objective.name,
         "objectives": objectives,
         **(ratio_document(ratio) or unconfirmed),
         "level": LEVEL,
@@ -296,15 +303,13 @@ def _no_confirmation(scoring: Scoring, best: Scored, *, interrupted: bool) -> st
     return f"no candidate{f' with {least:g} of its throughput' if least else ''} is left beside the baseline"
 
 
-def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: float) -> str:
+def _refusal(confirmation: Confirmation, objective: Objective, *, keep_throughput: float) -> str:
     """Return the reason why a candidate is no improvement."""
-    if confirmation.ratio(objective) is None and objective == "memory":
-        return "peak memory is read once, when outputs are compared, and a confirmation compares none"
-    if confirmation.ratio(objective) is None:
-        return f"{objective.replace('_', ' ')} could not be read while the winner was confirmed"
+    if objective.ratio(confirmation) is None:
+        return objective.unread_reason
     if not confirmation.keeps(objective, keep_throughput):
         return f"it is not certain that it keeps {keep_throughput} of the throughput"
-    if confirmation.same_binary and objective != "compile_time":
+    if confirmation.same_binary and objective.is_equal_for_one_binary:
         return "the same binary as the baseline"
     if confirmation.disagreement(objective):
         return confirmation.disagreement(objective)
@@ -314,8 +319,8 @@ def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: flo
 def _ratios(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None) -> Document:
     if isinstance(confirmation, Confirmation):
         return ratios_document(confirmation)
-    compile_time = {"ratio": scoring.baseline.compile_s / best.compile_s, "interval": None}
-    return {"throughput": ratio_document(best.ratio), "compile_time": compile_time, "twin": None}
+    compile_time = {"ratio": scoring.gain(COMPILE_TIME, best), "interval": None}
+    return {THROUGHPUT.name: ratio_document(best.ratio), COMPILE_TIME.name: compile_time, "twin": None}
 
 
 def _candidate_document(

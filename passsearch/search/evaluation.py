@@ -9,7 +9,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import EdgeKey, Evaluator
 from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
 from passsearch.search.options import RunOptions
-from passsearch.search.records import Reference, Scored, Tally
+from passsearch.search.records import Counts, Reference, Scored
 from passsearch.search.scoring import FAR_FASTER, Scoring
 from passsearch.search.shortlist import SHORTLIST
 
@@ -25,7 +25,7 @@ class Evaluation:
     """Evaluates the candidates of one search, and keeps what it found.
 
     Attributes:
-        tally: Counts.
+        counts: Counts.
         scored: Evaluated candidates and baselines by key of the build.
         scoring: Gains over the baseline; ``None`` until the baseline is measured.
         reference: The artifact beside which candidates are timed; ``None`` until the baseline is built.
@@ -36,7 +36,7 @@ class Evaluation:
         evaluator: Evaluator,
         options: RunOptions,
         *,
-        progress: Callable[[Tally, Scored | None], None],
+        progress: Callable[[Counts, Scored | None], None],
         on_reference: Callable[[Scored, Scored], None],
     ) -> None:
         """Prepare an evaluation.
@@ -49,7 +49,7 @@ class Evaluation:
         """
         self._evaluator, self._options = evaluator, options
         self._progress, self._on_reference = progress, on_reference
-        self.tally = Tally()
+        self.counts = Counts()
         self.scored: dict[str, Scored] = {}
         self.scoring: Scoring | None = None
         self.reference: Reference | None = None
@@ -81,14 +81,14 @@ class Evaluation:
 
     def evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
         """Return a measured candidate; one whose IR and build are known is not measured again."""
-        self.tally.proposed += not is_baseline
+        self.counts.proposed += not is_baseline
         state = self._evaluator.reach(candidate.pipeline)
         if isinstance(state, Failure):
-            self.tally.invalid += 1
+            self.counts.invalid += 1
             return self._failed_to_apply(candidate, state, is_baseline=is_baseline)
         key = _key(state, candidate.build)
         if key in self._outcomes:
-            self.tally.duplicates += 1
+            self.counts.duplicates += 1
             _log.debug("%s leads to a known IR", candidate)
             return self._outcomes[key]
         # The outputs of the cheapest pipeline are judged, as it would be deployed: a pass that may change numerics but
@@ -125,7 +125,7 @@ class Evaluation:
             if failed.key not in self._counted_edges and kind not in self._listed_failures:
                 pipeline = Pipeline((*graph.cheapest(failed.state)[0].passes, failed.step))
                 self._counted_edges.add(failed.key)
-                self.tally.failures.append((Candidate(pipeline), failed.failure))
+                self.counts.failures.append((Candidate(pipeline), failed.failure))
             self._listed_failures.add(kind)
 
     def _count(self, scored: Scored, *, is_baseline: bool) -> None:
@@ -133,7 +133,7 @@ class Evaluation:
             self.scoring = Scoring(self._options, scored)
             self._use_reference(scored)
         _log.info("%s: %s", scored.candidate.name or scored.candidate, _summary(scored))
-        self.tally.evaluated += not is_baseline
+        self.counts.evaluated += not is_baseline
         self.scored[scored.built.key] = scored
         # Only a far faster one: the error of the reference's own ratio goes into every later ratio, and facts that runs
         # share are of pairs.
@@ -141,7 +141,7 @@ class Evaluation:
         if scored.ratio is not None and scored.ratio.value > FAR_FASTER * self.reference.gain:
             self._use_reference(scored)
         self._discard_losers()
-        self._progress(self.tally, scored)
+        self._progress(self.counts, scored)
 
     def _use_reference(self, scored: Scored) -> None:
         """Time all later candidates beside this one."""
@@ -160,7 +160,7 @@ class Evaluation:
         # A candidate that only has to keep the baseline's throughput may be slower than the fastest one.
         if scoring.is_constrained:
             return max(FAR_SLOWER * reference.gain * reference.latency_s, LEAST_LONG_S)
-        for_speed = [objective.name for objective in options.objectives] in (["throughput"], ["latency"])
+        for_speed = len(options.objectives) == 1 and options.objectives[0].is_speed
         return max(FAR_SLOWER * reference.latency_s, LEAST_LONG_S) if for_speed else math.inf
 
     def _make_room(self) -> None:
@@ -193,9 +193,9 @@ class Evaluation:
     def _count_failure(self, candidate: Candidate, failure: Failure, *, is_baseline: bool) -> None:
         """Count a failure as an evaluation, because it took time as well; a baseline costs no trial."""
         _log.info("%s fails: %s in %s, %s", candidate, failure.kind, failure.stage, failure.reason)
-        self.tally.failures.append((candidate, failure))
-        self.tally.evaluated += not is_baseline
-        self._progress(self.tally, None)
+        self.counts.failures.append((candidate, failure))
+        self.counts.evaluated += not is_baseline
+        self._progress(self.counts, None)
 
     def is_deterministic(self, scored: Scored) -> bool:
         """Return whether no pass of a pipeline was found nondeterministic after it was evaluated."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from passsearch.core import SPEED_OBJECTIVES, Objective
+from passsearch.objectives import Objective
 from passsearch.search.samplers import AUTO
 
 
@@ -38,7 +38,7 @@ class RunOptions:
     @property
     def least_throughput(self) -> float:
         """Least throughput as a share of the baseline's; 0 where an objective is speed."""
-        is_speed = any(objective.name in SPEED_OBJECTIVES for objective in self.objectives)
+        is_speed = any(objective.is_speed for objective in self.objectives)
         return 0.0 if is_speed else self.keep_throughput
 
     @property

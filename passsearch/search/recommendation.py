@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from passsearch.core import MACHINE_FAULTS, SPEED_OBJECTIVES, Failure
+from passsearch.core import MACHINE_FAULTS, Failure
 from passsearch.measure import Ratio
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.confirmation import Confirmation
@@ -74,17 +74,17 @@ def recommend(
         return Recommendation(winner, confirmation)
     if isinstance(confirmation, Failure):
         return _after_failure(winner, confirmation, scoring=scoring, rival=rival, confirm_again=confirm_again)
-    objective, rejected = scoring.objective.name, None
+    objective, rejected = scoring.objective, None
     timed = confirmation.over_sequence
     if rival is not None and timed is not None and timed.gains.is_slower:
         again = confirm_again(rival)
         if not _is_ruled_out(again):
             text = f"{timed.gain.value:.3g} times the throughput of {rival.candidate.name} of the catalog, beside it"
-            rejected = Rejected(winner, confirmation.ratio(objective), text)
+            rejected = Rejected(winner, objective.ratio(confirmation), text)
             instead = confirmation.of_sequence(digest=rival.built.digest, compile_s=rival.compile_s)
             winner, confirmation = rival, again if isinstance(again, Confirmation) else instead
     if _is_worse(confirmation, scoring):
-        rejected = Rejected(winner, confirmation.ratio(objective), _why_worse(confirmation, scoring))
+        rejected = Rejected(winner, objective.ratio(confirmation), _why_worse(confirmation, scoring))
         winner = scoring.baseline
     if rejected is not None:
         _log.info("%s is recommended instead of %s: %s", winner.candidate, rejected.scored.candidate, rejected.reason)
@@ -103,7 +103,7 @@ def _after_failure(
     rejected = Rejected(winner, None, f"not confirmed: {failure.reason}")
     if not _is_ruled_out(failure):
         # A sequence is the best one by speed only.
-        if rival is None or scoring.objective.name not in SPEED_OBJECTIVES:
+        if rival is None or not scoring.objective.is_speed:
             return Recommendation(winner, failure)
         return Recommendation(rival, failure, rejected)
     if rival is None:
@@ -121,10 +121,10 @@ def _is_ruled_out(confirmation: Confirmed) -> bool:
 
 def _is_worse(confirmation: Confirmation, scoring: Scoring) -> bool:
     """Return whether a candidate was measured to be worse than the baseline, or to lose too much throughput."""
-    objective, ratio = scoring.objective.name, confirmation.ratio(scoring.objective.name)
-    if confirmation.same_binary and objective != "compile_time":
+    objective, ratio = scoring.objective, scoring.objective.ratio(confirmation)
+    if confirmation.same_binary and objective.is_equal_for_one_binary:
         return False
-    if objective in SPEED_OBJECTIVES:
+    if objective.is_speed:
         return confirmation.estimates is not None and confirmation.estimates.is_slower
     if confirmation.loses_throughput(scoring.options.least_throughput):
         return True
@@ -132,12 +132,10 @@ def _is_worse(confirmation: Confirmation, scoring: Scoring) -> bool:
 
 
 def _why_worse(confirmation: Confirmation, scoring: Scoring) -> str:
-    objective = scoring.objective.name
-    if objective not in SPEED_OBJECTIVES and confirmation.loses_throughput(scoring.options.least_throughput):
+    objective = scoring.objective
+    if not objective.is_speed and confirmation.loses_throughput(scoring.options.least_throughput):
         return f"less than {scoring.options.least_throughput:g} of the throughput of {_baseline(scoring)}"
-    return (
-        confirmation.disagreement(objective) or f"no better than {_baseline(scoring)} in {objective.replace('_', ' ')}"
-    )
+    return confirmation.disagreement(objective) or f"no better than {_baseline(scoring)} in {objective.title}"
 
 
 def _baseline(scoring: Scoring) -> str:

@@ -63,8 +63,8 @@ class Scored:
 
 
 @dataclass
-class Tally:
-    """Counts of a search so far.
+class Counts:
+    """Counted sequences and failures of a search so far.
 
     Attributes:
         proposed: Number of proposed sequences, without baselines.
@@ -112,7 +112,7 @@ class SearchOutcome:
     Attributes:
         baseline: The baseline to beat, as measured against itself.
         scored: Evaluated candidates and baselines by key of the build.
-        tally: Counts.
+        counts: Counts.
         coverage: The part of the space that was seen.
         composition: The pipeline composed of decisions on regions and kernels, or why there is none; ``None`` where
             nothing could be decided on.
@@ -121,7 +121,7 @@ class SearchOutcome:
 
     baseline: Scored
     scored: Mapping[str, Scored]
-    tally: Tally
+    counts: Counts
     coverage: SpaceCoverage
     composition: Composition | Failure | None = None
     unsteady: frozenset[str] = frozenset()

@@ -12,14 +12,14 @@ from zlib import crc32
 from passsearch.core import Candidate
 from passsearch.evaluate import Built, Consumed, FreshCompile, ProcessSamples, Samples, TimedArtifacts, TimedSamples
 from passsearch.measure import (
-    CONSUMPTION_OBJECTIVES,
     Ratio,
     log_ratio,
     log_ratio_at_end,
     log_ratio_of_medians,
     mean_ratio,
 )
-from passsearch.search.confirmation import CaseGain, Confirmation, ConsumptionTurn, SequenceGain
+from passsearch.objectives import ConsumptionTurn, MeteredObjective, Objective
+from passsearch.search.confirmation import CaseGain, Confirmation, SequenceGain
 from passsearch.search.estimators import Estimates
 
 _NO_CASES = ProcessSamples((), (), (), {})
@@ -42,7 +42,7 @@ class Pairing:
     baseline: Candidate
     candidate: Candidate
     twin: Built
-    objective: str
+    objective: Objective
     slow_processes: int = 0
     sequence: Built | None = None
 
@@ -59,7 +59,7 @@ class Pairing:
     @property
     def is_consumed(self) -> bool:
         """True if power or energy is the objective, so that it is read in every repetition."""
-        return self.objective in CONSUMPTION_OBJECTIVES
+        return isinstance(self.objective, MeteredObjective)
 
     @property
     def earlier(self) -> tuple[Built, ...]:

@@ -11,11 +11,11 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import OVERTIME, Built, Session, WorkerEvaluator
+from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
-from passsearch.search.bisection import find_faulty_passes, is_deviation, write_reproducer
+from passsearch.search.bisection import is_deviation, write_reproducers
 from passsearch.search.confirm import (
     LEAST_REPETITIONS,
     MORE_TIME,
@@ -29,7 +29,7 @@ from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.recommendation import Recommendation, recommend
-from passsearch.search.records import TIME_LIMIT, Scored, Tally
+from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
@@ -177,10 +177,17 @@ class _Execution:
             document["deployment"] = {**deployment, "paths": list(self._session.paths)}
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
-        if any(is_deviation(failure) for _, failure in self._evaluation.tally.failures):
+        if any(is_deviation(failure) for _, failure in self._evaluation.counts.failures):
             self._report("looking for the passes that made outputs wrong", self._options.trials)
         kept = [self._evaluation.scoring.baseline.built, best.built]
-        document["reproducers"] = self._reproducers(document, kept)
+        document["reproducers"] = write_reproducers(
+            self._evaluator,
+            self._evaluation.counts.failures,
+            folder=self._folder.path,
+            kept=kept,
+            left_s=self._left_s,
+            context={key: document[key] for key in ("toolchain", "target", "model")},
+        )
         self._folder.write_result(document)
         # A continued run makes the others again where it needs them.
         self._evaluator.keep_only(kept)
@@ -207,15 +214,15 @@ class _Execution:
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
             measured_at=self._folder.measured_at,
+            recalled_times=self._evaluator.recalled_times,
         )
-        (document["composition"] or {})["recalled"] = self._evaluator.recalled_times
         limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
         return {**document, "reference": source.to_json(), "limits": limits, "reproducers": [], "deployment": None}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
         only = None if options.passes is None else options.requested_passes
-        space, for_speed = analysis.space(session.catalog, only), options.objectives[0].name in SPEED_OBJECTIVES
+        space, for_speed = analysis.space(session.catalog, only), options.objectives[0].is_speed
         usual = first_trials(session, analysis, only=only, for_speed=for_speed)
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
@@ -255,11 +262,11 @@ class _Execution:
         self._plan = text
         return end_s
 
-    def _note_candidate(self, tally: Tally, scored: Scored | None) -> None:
+    def _note_candidate(self, counts: Counts, scored: Scored | None) -> None:
         """Tell the user how far the search is, and leave the gain of a candidate to later runs."""
         if scored is not None and scored.ratio is not None:
             self._evaluator.gains.record(scored.built, scored.candidate, scored.ratio.value, scored.conditions)
-        self._report(self._search.phase, tally.evaluated)
+        self._report(self._search.phase, counts.evaluated)
 
     def _note(self, text: str) -> None:
         """Tell the user something that stays on the screen: a total of 0 marks it."""
@@ -278,8 +285,8 @@ class _Execution:
         if best is not None and self._evaluation.scoring is not None:
             objective = self._evaluation.scoring.objective
             gain = self._evaluation.scoring.gain(objective, best)
-            parts.insert(0, f"best {objective.name.replace('_', ' ')} {gain:.2f} times the baseline's, not confirmed")
-        kinds = Counter(failure.kind for _, failure in self._evaluation.tally.failures)
+            parts.insert(0, f"best {objective.title} {gain:.2f} times the baseline's, not confirmed")
+        kinds = Counter(failure.kind for _, failure in self._evaluation.counts.failures)
         parts += ["failed: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())] if kinds else []
         return "; ".join(parts)
 
@@ -293,7 +300,7 @@ class _Execution:
             self._report("measuring the baselines", 0)
             search.run()
             assert self._evaluation.scoring is not None and self._evaluation.reference is not None
-            self._report("measuring the shortlist side by side", self._evaluation.tally.evaluated)
+            self._report("measuring the shortlist side by side", self._evaluation.counts.evaluated)
             scoring, ranked = self._evaluation.scoring, self._evaluation.ranked()
             finalists = shortlist(
                 self._evaluator,
@@ -344,7 +351,7 @@ class _Execution:
         """Return that the time limit left no time to measure a candidate; ``None`` if there was time."""
         levels = {candidate.name for candidate in self._session.dialect.baselines}
         is_measured = any(scored.candidate.name not in levels for scored in self._evaluation.scored.values())
-        kinds = {failure.kind for _, failure in self._evaluation.tally.failures}
+        kinds = {failure.kind for _, failure in self._evaluation.counts.failures}
         if is_measured or kinds - {"timeout"} or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
         reason = f"the time limit ended before a candidate was measured; {MORE_TIME}"
@@ -366,7 +373,7 @@ class _Execution:
             self._evaluator,
             pairing,
             repetitions=self._options.repetitions,
-            progress=lambda text: self._report(text, self._evaluation.tally.evaluated),
+            progress=lambda text: self._report(text, self._evaluation.counts.evaluated),
             keep_throughput=self._options.least_throughput,
             left_s=self._left_s,
             grace_s=grace_s,
@@ -378,7 +385,7 @@ class _Execution:
 
     def _pairing(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Pairing:
         """Return what is compared with the winner; the files of all others make room."""
-        baseline, objective = scoring.baseline, scoring.objective.name
+        baseline, objective = scoring.baseline, scoring.objective
         throughput = best.ratio.value if best.ratio else None
         latency_s = min(baseline.latency_s, default=0.0)
         plans = self._evaluator.plans
@@ -387,20 +394,3 @@ class _Execution:
         self._evaluator.make_room([baseline.built, best.built, *([beside] if beside else [])])
         candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if slow else baseline
         return Pairing(baseline.candidate, candidate, twin.built, objective, slow, beside)
-
-    def _reproducers(self, document: Document, kept: Sequence[Built]) -> list[Document]:
-        """Write reproducers of passes that made outputs deviate; all artifacts but ``kept`` make room for others."""
-        context = {key: document[key] for key in ("toolchain", "target", "model")}
-        return [
-            {
-                "passes": [str(step) for step in faulty.steps],
-                "folder": faulty.reproducer_folder,
-                "reason": faulty.failure.reason,
-            }
-            for faulty in find_faulty_passes(
-                self._evaluator, self._evaluation.tally.failures, kept=kept, left_s=self._left_s
-            )
-            if write_reproducer(
-                self._evaluator, faulty, folder=self._folder.path / faulty.reproducer_folder, context=context
-            )
-        ]

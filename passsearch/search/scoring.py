@@ -4,18 +4,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from passsearch.core import SPEED_OBJECTIVES, Failure, Interval, Objective
+from passsearch.core import Failure, Interval
 from passsearch.evaluate import Built
-from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio
+from passsearch.measure import Ratio
+from passsearch.objectives import Objective
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 from passsearch.search.samplers import REJECTED, values_under_constraint
 
 SAME_BINARY = Ratio(1.0, Interval(1.0, 1.0))
 """Ratio of a binary to itself, whatever pipelines made the two."""
-
-LEAST_BYTES = 1 << 20
-"""Smallest memory that counts; an artifact that fits into memory that its process had already reads 0."""
 
 
 # Where the default build is a hundred times slower, timing it beside every candidate took 13 of a search's 15 minutes.
@@ -43,25 +41,8 @@ class Scoring:
 
     def gain(self, objective: Objective, scored: Scored) -> float:
         """Return how many times better than the baseline a candidate is, by the search's own measurement."""
-        if objective.name in SPEED_OBJECTIVES:
-            assert scored.ratio is not None
-            return scored.ratio.value
-        if objective.name == "compile_time":
-            return self.baseline.compile_s / scored.compile_s
-        if objective.name in CONSUMPTION_OBJECTIVES:
-            return self._consumption_gain(objective, scored)
-        baseline, candidate = (max(built.peak_rss or 0, LEAST_BYTES) for built in (self.baseline.built, scored.built))
-        return baseline / candidate
-
-    def _consumption_gain(self, objective: Objective, scored: Scored) -> float:
-        # One binary takes the same energy, whatever two windows read of it.
-        if self.is_baseline_binary(scored.built):
-            return 1.0
-        # Of a candidate that was far too slow to be timed, consumption is not measured either.
-        if scored.consumption is None:
-            return math.exp(REJECTED)
-        baseline, candidate = scored.consumption
-        return math.exp(baseline.log_ratio(candidate, objective=objective.name))
+        gain = objective.gain(self.baseline, scored)
+        return math.exp(REJECTED) if gain is None else gain
 
     def values(self, scored: Scored) -> list[float]:
         """Return the log of the gain by each objective; larger is always better."""

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from passsearch.core import SPEED_OBJECTIVES, Failure, Interval
+from passsearch.core import Failure, Interval
 from passsearch.evaluate import Evaluator, TimedArtifacts, TimedSamples, TimingRequest
 from passsearch.measure import MIN_GAIN, Ratio, one_process_ratio, process_ratio
 from passsearch.search.records import Reference, Scored
@@ -150,7 +150,7 @@ def _by_preference(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
     if not admissible:
         return []
     best = max(admissible, key=lambda scored: scoring.gain(scoring.objective, scored))
-    if scoring.objective.name in SPEED_OBJECTIVES:
+    if scoring.objective.is_speed:
         best = _quickest(_equally_fast(scoring, admissible, best=best), best=best)
     return [best, *(scored for scored in admissible if scored is not best)]
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import optuna
 
-from passsearch.core import SPEED_OBJECTIVES, Candidate, Failure, Pipeline
+from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate import Evaluator, Exploration, Explorer, KernelProfiler, Limits
 from passsearch.search.composition import COMPOSED, Composer, decides_kernels
 from passsearch.search.composition_records import Composition
 from passsearch.search.evaluation import Evaluation
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
-from passsearch.search.records import TIME_LIMIT, Scored, SearchOutcome, SpaceCoverage, Tally
+from passsearch.search.records import TIME_LIMIT, Counts, Scored, SearchOutcome, SpaceCoverage
 from passsearch.search.samplers import Strategy, make_strategy
 from passsearch.search.space import Space
 from passsearch.search.variants import variants
@@ -52,7 +52,7 @@ class Search:
         default_baseline: str,
         first: Sequence[Candidate],
         elapsed_s: Callable[[], float],
-        progress: Callable[[Tally, Scored | None], None],
+        progress: Callable[[Counts, Scored | None], None],
         explorer: Explorer | None = None,
         profiler: KernelProfiler | None = None,
         limit_s: Callable[[Scored, Scored], float] = lambda *_: math.inf,
@@ -113,9 +113,9 @@ class Search:
         study = optuna.create_study(directions=["maximize"] * len(self._options.objectives), sampler=strategy.sampler)
         for candidate, outcome in evaluated:
             self._add_trial(study, strategy, candidate=candidate, outcome=outcome)
-        _log.info("sampling by %s, %d candidates evaluated so far", strategy.name, self.evaluation.tally.evaluated)
+        _log.info("sampling by %s, %d candidates evaluated so far", strategy.name, self.evaluation.counts.evaluated)
         self._optimise(study, strategy)
-        _log.info("the search ends: %s; %d candidates evaluated", self._ended, self.evaluation.tally.evaluated)
+        _log.info("the search ends: %s; %d candidates evaluated", self._ended, self.evaluation.counts.evaluated)
         # Again, because the neighbours of the best states were explored meanwhile.
         self.evaluation.list_failures(self._space.steps)
 
@@ -141,7 +141,7 @@ class Search:
         return SearchOutcome(
             evaluation.scoring.baseline,
             evaluation.scored,
-            evaluation.tally,
+            evaluation.counts,
             coverage,
             self.composition,
             unsteady,
@@ -161,7 +161,7 @@ class Search:
     def _begin(self, phase: str) -> None:
         """Tell the user what the search does from now on."""
         self.phase = phase
-        self._progress(self.evaluation.tally, None)
+        self._progress(self.evaluation.counts, None)
 
     def _evaluate_sequences(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the named sequences until the search is over.
@@ -202,8 +202,7 @@ class Search:
 
     def _best_with_kernels(self) -> Scored | None:
         """Return the best candidate whose kernels can be decided on, where that serves an objective."""
-        objectives = {objective.name for objective in self._options.objectives}
-        if self._profiler is None or not objectives & {*SPEED_OBJECTIVES}:
+        if self._profiler is None or not any(objective.is_speed for objective in self._options.objectives):
             return None
         # A sequence of other rules may be faster than the one whose kernels can be decided on.
         entries = self._space.entries
@@ -254,7 +253,7 @@ class Search:
             steps,
             limits=Limits(seconds=seconds, no_op_states=self._evaluator.plans.no_op_states),
             compilers=self._compilers,
-            progress=lambda *_: self._progress(self.evaluation.tally, None),
+            progress=lambda *_: self._progress(self.evaluation.counts, None),
             cached_edge=explorer.cached_edge_before_sampling if resumed else explorer.cached_edge,
         )
         growth = exploration.run()
@@ -286,13 +285,13 @@ class Search:
                     return
             # The distributions are stated anew for every trial, because the space of a graph grows with it.
             trial = study.ask(strategy.space.distributions())
-            before = self.evaluation.tally.evaluated
+            before = self.evaluation.counts.evaluated
             outcome = self.evaluation.evaluate(strategy.space.decode(trial.params))
             values, attributes = self._trial_values(outcome)
             for name, value in attributes.items():
                 trial.set_user_attr(name, value)
             study.tell(trial, values)
-            unproductive = 0 if self.evaluation.tally.evaluated > before else unproductive + 1
+            unproductive = 0 if self.evaluation.counts.evaluated > before else unproductive + 1
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
         self._ended = (
             nothing_new if unproductive >= PATIENCE else "all trials done" if self._trials_are_done() else TIME_LIMIT
@@ -373,4 +372,4 @@ class Search:
         return self._ends_s - self._elapsed_s()
 
     def _trials_are_done(self) -> bool:
-        return self.evaluation.tally.evaluated >= self._options.trials
+        return self.evaluation.counts.evaluated >= self._options.trials

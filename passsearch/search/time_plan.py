@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from passsearch.evaluate import OVERTIME, MeasurementPlans
-from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
+from passsearch.measure import WindowPlan
+from passsearch.objectives import MeteredObjective
 from passsearch.search.confirm import LEAST_RACE_S, LEAST_REPETITIONS, slow_baseline_processes
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
@@ -81,8 +82,8 @@ class TimePlan:
             fewest = min(self.options.repetitions, LEAST_REPETITIONS)
             repetitions = self.options.repetitions if shortlist_s + confirm_s <= usual_s else fewest
             further_s = max(0, plans.compile_pairs - repetitions) * self.compiles_s(baseline, fastest)
-            is_compile_time = self.options.objectives[0].name == "compile_time"  # its repetitions are compiles
-            has_further = repetitions and not is_compile_time and further_s <= FURTHER_SHARE * timeout_s
+            is_of_compiles = self.options.objectives[0].is_of_compiles  # its repetitions are compiles
+            has_further = repetitions and not is_of_compiles and further_s <= FURTHER_SHARE * timeout_s
             confirm_s, usual_s = repetitions * repetition_s + once_s + (further_s if has_further else 0.0), 0.0
         return min(max(usual_s, shortlist_s + confirm_s), MOST_RESERVE * timeout_s)
 
@@ -92,7 +93,7 @@ class TimePlan:
         plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
         race_s = plans.final_rounds.race_s
         far_faster = None if best is baseline else latency_s / min(best.latency_s, default=math.inf)
-        objective = self.options.objectives[0].name
+        objective = self.options.objectives[0]
         processes = slow_baseline_processes(objective, far_faster, latency_s=latency_s, plans=plans)
         start_s = self.start_s + (TIMED_BESIDE - (processes > 0)) * _load_s(best)
         if not processes:
@@ -138,7 +139,7 @@ class TimePlan:
 
     @property
     def _is_consumption(self) -> bool:
-        return any(objective.name in CONSUMPTION_OBJECTIVES for objective in self.options.objectives)
+        return any(isinstance(objective, MeteredObjective) for objective in self.options.objectives)
 
     def compiles_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long the compiles of one repetition take."""

@@ -33,19 +33,19 @@ class Log:
         start_s: When this start of the run began, on the monotonic clock.
     """
 
-    def __init__(self, path: Path, *, writable: bool = True, is_guest: bool = False) -> None:
+    def __init__(self, path: Path, *, writable: bool = True, is_further: bool = False) -> None:
         """Read the facts in the file.
 
         Args:
             path: The file; it is made if it is missing and the log is writable.
             writable: False to leave the file as it is; new facts are then forgotten when this object is closed.
-            is_guest: True for further measurements in the log of a search. Their time is not the run's.
+            is_further: True for further measurements in the log of a search. Their time is not the run's.
         """
         self.latest: Fact = {}
         self.path = path
         self._facts: dict[tuple[str, str], Fact] = {}
         self._written_s: dict[tuple[str, str], float] = {}
-        self._of_guests: set[tuple[str, str]] = set()
+        self._further: set[tuple[str, str]] = set()
         self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
         self._read()
         self._start_number = max(self._elapsed_s, default=-1) + 1
@@ -55,7 +55,7 @@ class Log:
         self._reached_at = self.start_s  # when it was recalled, on the monotonic clock
         self._is_running = not self._facts
         self._has_retried = False
-        self._is_guest = is_guest
+        self._is_further = is_further
         self._file = path.open("ab") if writable else None
         if self._file is not None:
             self._cut_end()
@@ -90,7 +90,7 @@ class Log:
             self._is_running = True
         elapsed_s, clock_s = round(time.monotonic() - self.start_s, 4), self.clock_s
         times: dict[str, Any] = {"elapsed_s": elapsed_s, "clock_s": round(clock_s, 4)}
-        if self._is_guest:
+        if self._is_further:
             # A search finds the fact when it begins.
             times = {"elapsed_s": 0.0, "clock_s": 0.0, "guest": True}
         body = json.dumps({"kind": kind, "key": key, "start": self._start_number, **times, "fact": fact}).encode()
@@ -101,7 +101,7 @@ class Log:
             if durable:
                 os.fsync(self._file.fileno())
         self._elapsed_s[self._start_number] = elapsed_s
-        self._store(kind, key, fact=fact, written_s=clock_s, is_guest=self._is_guest)
+        self._store(kind, key, fact=fact, written_s=clock_s, is_further=self._is_further)
         return fact
 
     @property
@@ -128,9 +128,9 @@ class Log:
         """Return the facts of one kind by key; the clock stays as it is."""
         return {key: fact for (each, key), fact in self._facts.items() if each == kind}
 
-    def is_of_guest(self, kind: str, key: str) -> bool:
-        """Return whether a guest wrote this fact, and the run itself did not."""
-        return (kind, key) in self._of_guests
+    def is_further(self, kind: str, key: str) -> bool:
+        """Return whether a further measurement wrote this fact, and the run itself did not."""
+        return (kind, key) in self._further
 
     def has_result(self, kind: str, key: str) -> bool:
         """Return whether the log has this fact, and it is no failure; the clock stays as it is."""
@@ -139,7 +139,10 @@ class Log:
 
     @property
     def times(self) -> Mapping[tuple[str, str], float]:
-        """Time at which every fact was written, by kind and key, on the clock of ``clock_s``; 0 for those of guests."""
+        """Time at which every fact was written, by kind and key, on the clock of ``clock_s``.
+
+        It is 0 for those of further measurements.
+        """
         return self._written_s
 
     @property
@@ -176,13 +179,13 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _store(self, kind: str, key: str, *, fact: Fact, written_s: float, is_guest: bool) -> None:
+    def _store(self, kind: str, key: str, *, fact: Fact, written_s: float, is_further: bool) -> None:
         self._facts[kind, key] = fact
         self._written_s[kind, key] = written_s
-        if is_guest:
-            self._of_guests.add((kind, key))
+        if is_further:
+            self._further.add((kind, key))
         else:
-            self._of_guests.discard((kind, key))
+            self._further.discard((kind, key))
             self.latest = fact
 
     def _read(self) -> None:
@@ -201,8 +204,8 @@ class Log:
             self._elapsed_s[entry["start"]] = entry["elapsed_s"]
             # Earlier versions wrote no `clock_s`.
             written_s = entry.get("clock_s", sum(self._elapsed_s.values()))
-            is_guest = bool(entry.get("guest"))
-            self._store(entry["kind"], entry["key"], fact=entry["fact"], written_s=written_s, is_guest=is_guest)
+            is_further = bool(entry.get("guest"))
+            self._store(entry["kind"], entry["key"], fact=entry["fact"], written_s=written_s, is_further=is_further)
         if damaged:
             _notices.warning(
                 "%s is damaged: left out %d of %d lines, the first of which is line %d; what they said is done again",

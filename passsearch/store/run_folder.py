@@ -64,13 +64,13 @@ class OtherSettings(UserError):
 class RunFolder:
     """A run folder that this process has opened and locked."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], *, is_guest: bool = False) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], *, is_further: bool = False) -> None:
         """Open the folder of a run, or make a new one.
 
         Args:
             path: The folder.
             settings: All that decides the run's result; a run with results is continued only with equal settings.
-            is_guest: True for further measurements in the folder of a search, whose ``SEARCH_KEYS`` stay.
+            is_further: True for further measurements in the folder of a search, whose ``SEARCH_KEYS`` stay.
 
         Raises:
             OtherSettings: The folder belongs to a run with other settings.
@@ -90,8 +90,8 @@ class RunFolder:
         # If the settings or the log are refused, the lock must go: the caller gets no object to close.
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.release)
-            is_guest = self._check_settings(settings, is_guest=is_guest)
-            self.log = Log(path / "log.jsonl", is_guest=is_guest)
+            is_further = self._check_settings(settings, is_further=is_further)
+            self.log = Log(path / "log.jsonl", is_further=is_further)
             undo.pop_all()
         if facts := len(self.log.times):
             _log.info("run folder %s: continuing with %d facts, %.0f s into the run", path, facts, self.log.seconds)
@@ -136,13 +136,13 @@ class RunFolder:
         finally:  # on a full disk too, so that a notebook can open the run again
             self._lock.release()
 
-    def _check_settings(self, settings: Mapping[str, Any], *, is_guest: bool) -> bool:
-        """Check that the run may be continued; return whether it is a search to which this caller is a guest."""
+    def _check_settings(self, settings: Mapping[str, Any], *, is_further: bool) -> bool:
+        """Check that the run may be continued; return whether this caller measures further in a search."""
         file, is_search = self.path / "run.json", False
         if file.exists():
             earlier = _read_settings(file)
             is_search = "objectives" in earlier
-            if is_guest and is_search:
+            if is_further and is_search:
                 own = {key: value for key, value in settings.items() if key not in SEARCH_KEYS}
                 settings = {**own, **{key: earlier[key] for key in SEARCH_KEYS & earlier.keys()}}
             changed = [key for key in sorted(set(earlier) | set(settings)) if earlier.get(key) != settings.get(key)]
@@ -159,7 +159,7 @@ class RunFolder:
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another folder (--out).")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
-        return is_guest and is_search
+        return is_further and is_search
 
     def _refusal(self, key: str, earlier: object, now: object) -> str:
         if key == NETWORK_KEY:

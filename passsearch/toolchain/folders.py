@@ -11,7 +11,7 @@ from pathlib import Path
 
 import platformdirs
 
-from passsearch.core import NOTICE_LOG
+from passsearch.core import NOTICE_LOG, safe_file_name
 from passsearch.errors import EnvironmentFault, UserError
 
 DATA_VARIABLE = "PASSSEARCH_DATA_DIR"
@@ -91,6 +91,9 @@ def user_cache_folder() -> Path:
 def lock_file(name: str) -> Path:
     """Return the file of a lock, the same for all processes of this user on this machine; the file is made.
 
+    Args:
+        name: Any text; a file of another person may name the device that it is of.
+
     Raises:
         EnvironmentFault: Neither the cache folder nor the folder of temporary files can hold it.
     """
@@ -99,9 +102,9 @@ def lock_file(name: str) -> Path:
         with contextlib.suppress(OSError):
             folder.mkdir(mode=PRIVATE, exist_ok=True)
             # Another user's folder may hold a link to a file that a lock would empty.
-            if folder.stat().st_uid == os.getuid():
-                (folder / name).touch()
-                return folder / name
+            if folder.lstat().st_uid == os.getuid():
+                (folder / safe_file_name(name)).touch()
+                return folder / safe_file_name(name)
     raise EnvironmentFault(f"No folder can hold the lock `{name}`; make `{temporary}` one that only you may write.")
 
 

@@ -14,7 +14,8 @@ from selections import by_passes, orders
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.evaluate import WorkerEvaluator
-from passsearch.search import ComparisonOptions, Side, analyze_network, compare_candidates, with_prerequisites
+from passsearch.search import analyze_network, with_prerequisites
+from passsearch.studies import ComparisonOptions, Side, compare_candidates
 
 LEVELS = (0, 3)
 """Levels of TVM's own build after a selection: mandatory lowering only, and TVM's default pipeline."""

@@ -40,16 +40,18 @@ from passsearch.catalog import PassDecision, insert_prerequisites, select_passes
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
 from passsearch.evaluate import RecordedEdge, Session, WorkerEvaluator, recorded_edges
 from passsearch.search import (
-    CF22,
-    PAIRED,
-    ComparisonOptions,
-    Side,
     analyze_network,
-    compare_candidates,
     named_candidate,
     with_prerequisites,
 )
 from passsearch.store import Log, read_result, write_json
+from passsearch.studies import (
+    CF22,
+    PAIRED,
+    ComparisonOptions,
+    Side,
+    compare_candidates,
+)
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -1,5 +1,6 @@
 """``passsearch.bench`` measures TVM beside other engines; mistakes are answered before anything is built."""
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_tvm_beside_onnxruntime(onnxruntime_python: Path, relax: Toolchain, tmp_
 @pytest.mark.parametrize(
     ("engines", "options", "message"),
     [
-        ([], {}, "Nothing to measure; give for example: --engines relay:O3,onnxruntime"),
+        ([], {}, "Nothing to measure; give for example: engines=.relay:O3,onnxruntime"),
         (["onnxrt"], {}, "Unknown engine `onnxrt`"),
         (["migraphx"], {}, "Engine `migraphx` is not available: it needs a GPU of AMD and ROCm"),
         (["torch", "torch"], {}, "Engine `torch` is named twice"),
@@ -119,7 +120,7 @@ def test_tvm_beside_onnxruntime(onnxruntime_python: Path, relax: Toolchain, tmp_
         (["torch"], {"batches": [1, 1]}, "`batches` is a list of different numbers"),
         (["torch"], {"batches": [0]}, "`each of batches` is a whole number from 1 on; got 0"),
         (["torch"], {"batch": 1, "batches": [1]}, "Give `batch` or `batches`, not both."),
-        (["tensorrt"], {}, "`tensorrt` runs on cuda, and the target is `cpu`; leave it out, or give --target cuda."),
+        (["tensorrt"], {}, "`tensorrt` runs on cuda, and the target is `cpu`; leave it out, or give target=.cuda."),
         (["xla"], {"target": "cuda"}, "Engine `xla` runs on cpu, and the target is `cuda`; leave it out."),
         (["torch"], {"requests": [0]}, "`each of requests` is a whole number from 1 on; got 0"),
         (["no-such:O3"], {}, "Unknown toolchain `no-such`|No toolchain"),
@@ -145,11 +146,7 @@ def test_an_engine_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
 def test_all_engines_run_on_the_card_of_the_target(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cards = {"cuda": Sensors({"uuid": "GPU-1"}, {}), "cpu": Sensors({}, {})}
     monkeypatch.setattr(benchmark, "probe", cards.__getitem__)
-    names = (
-        *("requests", "plan", "tolerance", "limits", "catalogs", "trust", "python", "own_threads", "labels"),
-        "samples",
-    )
-    others: dict[str, Any] = dict.fromkeys(names)
+    others: dict[str, Any] = dict.fromkeys(each.name for each in fields(benchmark._Settings) if each.name != "target")
     settings = benchmark._Settings(target=target, **others)
     assert (settings.device, settings.gpu) == ("cuda", "GPU-1")
     assert benchmark._Settings(target=None, **others).gpu is None

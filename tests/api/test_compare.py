@@ -11,8 +11,9 @@ from passsearch.core import Candidate, Failure
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
-from passsearch.search import Document, Side
-from passsearch.search.comparison import _share_reference
+from passsearch.search import Document
+from passsearch.studies import Side
+from passsearch.studies.comparison import _share_reference
 from passsearch.toolchain import Toolchain
 
 

@@ -1,12 +1,17 @@
 """A jobs file of another person runs nothing without a question, and its names stay names."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from passsearch.batch import read_jobs, require_trusted
+from passsearch.batch import queues, read_jobs, require_trusted
+from passsearch.batch.job import BatchJob
+from passsearch.batch.jobs_file import Device
 from passsearch.cli import main
 from passsearch.errors import UserError
+from passsearch.toolchain import cache_folder
 
 HARMLESS = """
 runs: runs
@@ -83,3 +88,19 @@ def test_a_link_does_not_lead_runs_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "jobs" / "runs").symlink_to(tmp_path)
     with pytest.raises(UserError, match="not below the folder"):
         require_trusted(read_jobs(write(tmp_path / "jobs", HARMLESS)), trust=False)
+
+
+@pytest.mark.parametrize("gpu", ["x/../../../../../../../..{}/made/file", "GPU-1/2", "\x1b[2J"])
+def test_a_gpu_names_no_path(tmp_path: Path, gpu: str) -> None:
+    held: list[Path] = []
+
+    class Job:
+        device = Device("gpu", gpu=gpu.format(tmp_path))
+
+        def __call__(self, turn: AbstractContextManager[None]) -> None:
+            with turn:
+                held.extend(path for path in (cache_folder() / "locks").iterdir() if path.name.startswith("batch-"))
+
+    queues._LocalWork(cast(BatchJob, Job()), None)()
+    assert all(path.is_file() for path in held) and held
+    assert not (tmp_path / "made").exists()

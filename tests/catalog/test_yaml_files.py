@@ -18,6 +18,7 @@ BOMB = "\n".join(f"a{place}: &a{place} [{', '.join([f'*a{place - 1}' if place el
         ("[" * 100_000, "nesting depth|nested too deeply"),
         ("a: !!python/object/apply:os.system [true]", "could not determine a constructor"),
         (f"a: {'1' * 10_000}", "not valid YAML"),
+        (f"a: 0x{'f' * 10_000}", "a number over 64 bits"),
         ("a: 2026-99-99", "not valid YAML"),
     ],
 )

@@ -83,9 +83,11 @@ def elementwise() -> Iterator[Case]:
     yield case("functions of extreme values", [node(kind, "x", kind) for kind in wanted], {"x": data}, wanted)
     bounds = {"low": f32(0), "high": f32(6), "row": f32([[1] * 9])}
     nodes = [node("Clip", "x low high", "clip"), node("Max", "x row", "max"), node("Min", "row x", "min")]
-    nodes += [node("Clip", "x high low", "crossed")]
+    nodes += [node("Clip", "x high low", "crossed"), node("Clip", "x", "open"), node("Clip", "x - high", "below")]
     crossed = np.where(np.isnan(data), data, 0)
     results = {"clip": np.clip(data, 0, 6), "max": np.maximum(data, 1), "min": np.minimum(data, 1), "crossed": crossed}
+    least, most = (getattr(np.finfo("float32"), name) for name in ("min", "max"))
+    results |= {"open": np.clip(data, least, most), "below": np.clip(data, least, 6)}
     yield case("bounds", nodes, {"x": data}, {each: f32(result) for each, result in results.items()}, bounds)
     pair = {"x": f32([[np.nan, 1, 3]]), "z": f32([[2, np.nan, 1]])}
     nodes = [node("Max", "x z", "max"), node("Min", "x z", "min")]
@@ -126,6 +128,9 @@ def norms() -> Iterator[Case]:
     halves = {key: np.array([value], "float16") for key, value in (("s", 2), ("b", 1), ("m", 0), ("v", 1))}
     exact = node("BatchNormalization", "x s b m v", "y", epsilon=0.0)
     yield case("batch norm in float16", [exact], half, {"y": 2 * half["x"] + np.float16(1)}, halves)
+    far = f32([[[[7, 7, 7, 7], [9999, 10001, 9998, 10002]]]])
+    divided = {"y": np.sqrt(f32([[[[0, 0, 0, 0], [0.4, 0.4, 1.6, 1.6]]]])) * np.resize(f32([-1, 1]), 4)}
+    yield case("far from zero", [node("MeanVarianceNormalization", "x", "y", axes=[3])], {"x": far}, divided)
     mask = {"y": data, "k": np.ones(data.shape, bool)}
     yield case("mask of dropout", [node("Dropout", "x", "y k")], {"x": data}, mask)
 

@@ -1,5 +1,7 @@
 """The inputs on which networks are checked and timed."""
 
+from zipfile import ZipFile
+
 import numpy as np
 import pytest
 
@@ -105,5 +107,15 @@ def test_a_file_that_is_no_archive_is_refused_in_one_line(tmp_path, content: byt
     if content is not None:
         (tmp_path / "s.npz").write_bytes(content)
     with pytest.raises(UserError, match="samples") as error:
+        with_samples(IDS, tmp_path / "s.npz")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [f"({1 << 70}, 0)", "(" + "[" * 90, "(" + "-" * 9000 + "1,)"])
+def test_headers_that_numpy_cannot_read_are_refused_in_one_line(tmp_path, shape: str) -> None:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n".encode()
+    with ZipFile(tmp_path / "s.npz", "w") as archive:
+        archive.writestr("ids.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(UserError, match="no file of samples") as error:
         with_samples(IDS, tmp_path / "s.npz")
     assert "\n" not in str(error.value)

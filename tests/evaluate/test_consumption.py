@@ -10,24 +10,26 @@ import pytest
 from short_plans import SHORT
 
 from passsearch.api.common import refuse_unreadable
-from passsearch.core import Objective
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Session, WorkerEvaluator, open_session
 from passsearch.evaluate.timing import Timing
 from passsearch.frontends import resolve
 from passsearch.measure import SensorReading, Sensors, WindowPlan
+from passsearch.objectives import parse_objective
 from passsearch.report.profile import profile_html, profile_text
 from passsearch.search import (
-    ComparisonOptions,
     Document,
     Run,
     RunOptions,
-    Side,
-    compare_candidates,
     named_candidate,
-    profile_candidates,
 )
 from passsearch.store import Log
+from passsearch.studies import (
+    ComparisonOptions,
+    Side,
+    compare_candidates,
+    profile_candidates,
+)
 from passsearch.toolchain import Toolchain
 
 WATTS = 50.0
@@ -38,7 +40,7 @@ PLANS = replace(
     final_windows=WINDOWS,
     kernel_windows=replace(WINDOWS, windows=1),
 )
-ENERGY = (Objective.parse("energy"),)
+ENERGY = (parse_objective("energy"),)
 
 
 class ConstantPowerMeter:

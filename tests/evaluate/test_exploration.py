@@ -30,8 +30,9 @@ from passsearch.evaluate import (
 from passsearch.evaluate.exploration import _FreeCompilers
 from passsearch.evaluate.state_graph import Edge, StateGraph
 from passsearch.frontends import resolve
-from passsearch.search import check_certificate, explored_passes, read_closure
+from passsearch.search import explored_passes
 from passsearch.store import Fact, Log
+from passsearch.studies import check_certificate, read_closure
 from passsearch.toolchain import Toolchain
 
 DATA = Path(__file__).parents[1] / "data"

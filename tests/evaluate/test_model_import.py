@@ -13,12 +13,13 @@ from onnx import TensorProto, helper
 
 import passsearch
 from passsearch.api.common import open_evaluator
-from passsearch.core import Candidate, Objective, Pipeline, TensorType
+from passsearch.core import Candidate, Pipeline, TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Built, WorkerLimits, model_import, open_session
 from passsearch.evaluate.model_import import import_digest, loadable_model
 from passsearch.frontends import ModelFile, digest_files, resolve
+from passsearch.objectives import parse_objective
 from passsearch.search import Run, RunOptions
 from passsearch.toolchain import Toolchain
 
@@ -71,7 +72,7 @@ def test_another_batch_is_another_run(relay: Toolchain, tmp_path: Path) -> None:
     runs = []
     for batch in (2, 3):
         session = open_session(tflite(relay, tmp_path, "RELU", batch=batch), toolchain=relay.name, target=None)
-        runs.append(Run(session, RunOptions((Objective.parse("throughput"),), 1)))
+        runs.append(Run(session, RunOptions((parse_objective("throughput"),), 1)))
     assert runs[0].default_folder(tmp_path) != runs[1].default_folder(tmp_path)
     assert runs[0].session.cache_path != runs[1].session.cache_path
 
@@ -105,7 +106,7 @@ def test_a_network_that_another_simplifier_wrote_is_another_network(
 ) -> None:
     model = resolve("zoo:resnet_tiny", folder=tmp_path)
     session = open_session(model, toolchain=relax.name, target=None)
-    run = Run(session, RunOptions((Objective.parse("throughput"),), 1))
+    run = Run(session, RunOptions((parse_objective("throughput"),), 1))
     before = import_digest(session), session.cache_path, run.default_folder(tmp_path)
     monkeypatch.setattr(importlib.metadata.Distribution, "version", "0.0.1")
     after = import_digest(session), session.cache_path, run.default_folder(tmp_path)

@@ -23,7 +23,7 @@ def artifact(tmp_path: Path) -> Path:
 
 
 def test_a_sealed_build_is_sealed_in_whatever_folder_the_run_is(artifact: Path, tmp_path: Path) -> None:
-    assert is_build_sealed(artifact, OF) and is_sealed(artifact)
+    assert is_build_sealed(artifact, OF)
     moved = tmp_path / "moved"
     moved.mkdir()
     assert is_build_sealed(artifact.rename(moved / artifact.name), OF)
@@ -39,7 +39,7 @@ def test_builds_that_were_swapped_have_no_valid_seal(artifact: Path, tmp_path: P
     artifact.rename(other)
     (tmp_path / "between").rename(artifact)
     for folder in (artifact, other):
-        assert not is_build_sealed(folder, OF) and not is_sealed(folder)
+        assert not is_build_sealed(folder, OF)
 
 
 @pytest.mark.parametrize("kind", [*OF])
@@ -49,13 +49,13 @@ def test_a_build_of_another_run_network_or_toolchain_is_refused(artifact: Path, 
     content = json.loads((artifact / ".seal").read_text())
     content["of"][kind] = "another"
     (artifact / ".seal").write_text(json.dumps(content))
-    assert not is_build_sealed(artifact, {**OF, kind: "another"}) and not is_sealed(artifact)
+    assert not is_build_sealed(artifact, {**OF, kind: "another"})
 
 
 @pytest.mark.parametrize("content", ["", "0" * 64, "[]", "{}", '{"of": 1, "digest": "x"}', "nonsense", "\0", "é"])
 def test_a_seal_that_is_none_is_no_error(artifact: Path, content: str) -> None:
     (artifact / ".seal").write_text(content)
-    assert not is_build_sealed(artifact, OF) and not is_sealed(artifact)
+    assert not is_build_sealed(artifact, OF)
 
 
 @pytest.mark.parametrize("change", ["content", "name", "addition", "link", "no seal", "foreign seal"])
@@ -76,14 +76,14 @@ def test_any_change_breaks_the_seal(artifact: Path, change: str, monkeypatch: py
         with monkeypatch.context() as another_user:
             another_user.setenv("XDG_CACHE_HOME", str(artifact.parent / "another user"))
             seal_build(artifact, OF)
-    assert not is_build_sealed(artifact, OF) and not is_sealed(artifact)
+    assert not is_build_sealed(artifact, OF)
 
 
 def test_a_file_is_sealed_too(tmp_path: Path) -> None:
     file = tmp_path / "reference.npz"
-    assert not is_sealed(file)
+    assert not is_sealed(file, OF)
     file.write_bytes(b"outputs")
     seal(file, OF)
-    assert is_sealed(file)
+    assert is_sealed(file, OF)
     file.write_bytes(b"others.")
-    assert not is_sealed(file)
+    assert not is_sealed(file, OF)

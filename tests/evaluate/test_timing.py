@@ -21,6 +21,7 @@ from passsearch.evaluate import (
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import PlacePlan, RoundPlan, Sensors
+from passsearch.objectives import THROUGHPUT
 from passsearch.search import Pairing, confirm
 from passsearch.store import Fact
 
@@ -103,7 +104,7 @@ def test_a_confirmation_is_timed_for_as_long_as_it_compiled() -> None:
     twin = Built("", candidate.build, "", Path("twin"), "", "", 0.0, 0, 0, 0)
     outcome = confirm(
         cast(Evaluator, evaluator),
-        Pairing(candidate, candidate, twin, "throughput"),
+        Pairing(candidate, candidate, twin, THROUGHPUT),
         repetitions=3,
         progress=lambda _: None,
     )

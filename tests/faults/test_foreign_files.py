@@ -15,11 +15,11 @@ from onnx import TensorProto, helper
 
 from passsearch import TuneResult, cli
 from passsearch.catalog import load
-from passsearch.core import Objective
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
 from passsearch.evaluate import Session
 from passsearch.frontends import resolve
+from passsearch.objectives import parse_objective
 from passsearch.search import Run, RunOptions
 from passsearch.store import RunFolder
 from passsearch.toolchain import Toolchain, cache_folder
@@ -111,7 +111,7 @@ def test_a_name_in_a_network_leaves_no_folder(name: str, tmp_path: Path) -> None
     session = Session(file, cast(Toolchain, compiler), "llvm", load(DIALECT))
     assert file.path.parent == tmp_path / "models"
     assert session.cache_path.parent == cache_folder() / "memory"
-    options = RunOptions((Objective.parse("throughput"),), 1)
+    options = RunOptions((parse_objective("throughput"),), 1)
     assert Run(session, options).default_folder(tmp_path).parent == tmp_path
 
 

@@ -1,6 +1,8 @@
 """What files of networks would run is found without their frameworks."""
 
 import json
+import struct
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,20 @@ import pytest
 from passsearch.errors import UserError
 from passsearch.frontends import find_code, resolve
 
-HONEST_SIZES = ["s0", "2*s0 + 1", "Symbol('s77', positive=True, integer=True)", "Max(1, s0)", "Eq(Mod(s0, 4), 0)"]
+HONEST_SIZES = [
+    *("s0", "2*s0 + 1", "Symbol('s77', positive=True, integer=True)", "Max(1, s0)", "Eq(Mod(s0, 4), 0)"),
+    *("Pow(Symbol('s0', integer=True), Integer(2))", "TruncToInt(Mul(Float('1.5', precision=53), ToFloat(s0)))"),
+]
+GUARDS = {
+    "L['x'].size()[1] % 2 == 0": True,
+    "1 + (((-3) + L['x'].size()[2]) // 2) >= 1": True,
+    "math.trunc(1.5*torch.sym_float(L['flat_args'][0].size()[2])) != 1": True,
+    "L['x'].__class__ == 1": False,
+    "L['x'].item() == 1": False,
+    "L['x\\'y'].size()[0] == 1": False,
+    "math.factorial(10**9) == 1": False,
+    "(lambda: 1)() == 1": False,
+}
 HONEST_OPERATORS = ["torch.ops.aten.add.Tensor", "torch.ops.aten.__and__.Scalar", "_operator.getitem", "torch.sym_int"]
 
 
@@ -24,8 +39,9 @@ def archive(path: Path, **entries: Any) -> Path:
 def program(path: Path, *, target: str = HONEST_OPERATORS[0], size: str = "s0", weight: str = "weight_0") -> Path:
     """A file like those of ``torch.export.save``."""
     graph = {"nodes": [{"target": target}], "tensor_values": {"x": {"sizes": [{"as_expr": {"expr_str": size}}]}}}
-    weights = {"config": {"w": {"path_name": weight, "use_pickle": False}}}
-    return archive(path, **{"m/models/model.json": {"graph": graph}, "m/data/weights/config.json": weights})
+    weights = {"w": {"path_name": weight, "use_pickle": False, "tensor_meta": {"sizes": [{"as_int": 1}]}}}
+    entries = {"m/models/model.json": {"graph": graph}, "m/data/weights/config.json": {"config": weights}}
+    return archive(path, **entries, **{"m/data/weights/weight_0": "1234"})
 
 
 @pytest.mark.parametrize("size", HONEST_SIZES)
@@ -53,8 +69,35 @@ def test_an_honest_program_brings_no_code(tmp_path: Path, size: str, target: str
     ids=str,
 )
 def test_find_code_an_exported_program_is_found(tmp_path: Path, parts: dict[str, str]) -> None:
-    (code,) = find_code(program(tmp_path / "m.pt2", **parts))
+    code, *_ = find_code(program(tmp_path / "m.pt2", **parts))
     assert next(iter(parts.values())) in code
+
+
+@pytest.mark.parametrize(("guard", "is_honest"), GUARDS.items())
+def test_guards_compare_sizes_and_do_nothing_else(tmp_path: Path, guard: str, is_honest: bool) -> None:
+    path = archive(tmp_path / "m.pt2", **{"m/models/model.json": {"guards_code": [guard]}})
+    assert (find_code(path) == []) is is_honest
+
+
+@pytest.mark.parametrize(
+    ("part", "is_honest"),
+    [
+        ({"name": "p_layers_0_weight", "parameter_name": "layers.0.weight"}, True),
+        ({"tensor_values": {"context": {"dtype": 7}, "name": {"dtype": 7}}}, True),
+        (
+            {"metadata": {"stack_trace": "File \"x.py\", in f\n    x = g('y')", "nn_module_stack": "L['self'],,m.N"}},
+            True,
+        ),
+        ({"arg": {"as_string": "ij,kj->ik"}}, True),
+        ({"in_spec": '[1, {"type": "builtins.dict", "context": "[\\"pixel values\\"]", "children_spec": []}]'}, True),
+        ({"as_name": "x; import os"}, False),
+        ({"stack_trace": {"name": "x()"}}, False),
+        ({"in_spec": '[1, {"type": "builtins.dict", "context": "[\\"a\'b\\"]", "children_spec": []}]'}, False),
+    ],
+)
+def test_names_of_a_program_are_names(tmp_path: Path, part: dict[str, Any], is_honest: bool) -> None:
+    path = archive(tmp_path / "m.pt2", **{"m/models/model.json": {"graph": part}})
+    assert (find_code(path) == []) is is_honest
 
 
 def test_an_entry_that_another_of_its_name_hides_is_read_too(tmp_path: Path) -> None:
@@ -75,6 +118,16 @@ def test_an_entry_that_another_of_its_name_hides_is_read_too(tmp_path: Path) -> 
         ("_5 = x.save('/tmp/x')", True),
         ("_6 = (self).helper(x, )", False),
         ("_7 = open(x)", True),
+        ("_8 = __torch__.f\n    y = _8(x, )", False),
+        ("_9 = getattr(self, '0')\n    y = (_9).helper(x, )", False),
+        ("f = x.op\n    y = f(x)", True),
+        ("f = torch.relu\n    f = x.op\n    y = f(x)", True),
+        ("len = x.op\n    y = len(x)", True),
+        ("y = getattr(x, 'op')(x)", True),
+        ("y = [x.op][0](x)", True),
+        ("y = x.unpack()", False),
+        ("f = __torch__.torch.classes.quantized.LinearPackedParamsBase", False),
+        ("f = __torch__.torch.classes.dist_rpc.WorkerInfo", True),
     ],
 )
 def test_torchscript_that_reads_or_writes_files_is_found(tmp_path: Path, line: str, refused: bool) -> None:
@@ -171,3 +224,21 @@ def test_such_a_file_is_refused_in_one_line_and_read_with_trust(tmp_path: Path) 
         resolve(path, folder=tmp_path)
     assert "\n" not in str(refusal.value)
     assert resolve(path, folder=tmp_path, trust=True).format == "ir"
+
+
+def test_a_long_name_does_not_make_a_long_message(tmp_path: Path) -> None:
+    (code,) = find_code(program(tmp_path / "m.pt2", target="x" * 10_000))
+    assert len(code) < 300
+
+
+def test_one_text_of_many_operators_is_not_read_again_and_again(tmp_path: Path) -> None:
+    text, count = b"x" * (4 << 20), 20_000
+    model = struct.pack("<4H", 8, 12, 4, 8) + struct.pack("<iII", 8, 0, 4)
+    table = 32 + 4 * count  # fields of the code at this place, the code after them, its name at the end
+    codes = struct.pack("<I", count) + b"".join(struct.pack("<I", table + 12 - (32 + 4 * n)) for n in range(count))
+    entry = struct.pack("<6H", 12, 16, 12, 4, 0, 8) + struct.pack("<iIib3x", 12, 12, 32, 32)
+    content = struct.pack("<I4s", 16, b"TFL3") + model + codes + entry + struct.pack("<I", len(text)) + text + b"\0"
+    (tmp_path / "m.tflite").write_bytes(content)
+    started = time.monotonic()
+    assert find_code(tmp_path / "m.tflite")
+    assert time.monotonic() - started < 5

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnx_graphs
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from passsearch.core import CheckInputs, TensorType
 from passsearch.dialects.case_inputs import case_inputs
-from passsearch.frontends import ModelFile, resolve, simplify_onnx
+from passsearch.frontends import ModelFile, onnx_simplification, resolve, simplify_onnx
 
 COMPUTED = ("reshape-computed", "expand-computed", "mask-computed", "fill-computed", "resize-computed")
 SIZES = {
@@ -132,3 +133,57 @@ def test_attention_is_written_out_by_its_definition(tmp_path: Path) -> None:
     assert "Attention" not in operators(simplified.path) and "Softmax" in operators(simplified.path)
     before, after = (outputs(each, types_of(simplified.path)) for each in (path, simplified.path))
     np.testing.assert_allclose(after[0], before[0], rtol=1e-5, atol=1e-6)
+
+
+def test_operators_within_a_function_of_the_file_are_written_out_too(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 2, 4, 8])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 2, 4, 8])
+    attention = helper.make_node("Attention", ["a", "a", "a"], ["b"])
+    function = helper.make_function("mine", "F", ["a"], ["b"], [attention], [helper.make_opsetid("", 23)])
+    call = helper.make_node("F", ["x"], ["y"], domain="mine")
+    graph = helper.make_graph([call], "g", [value], [result])
+    opsets = [helper.make_opsetid("", 23), helper.make_opsetid("mine", 1)]
+    onnx.save(helper.make_model(graph, functions=[function], opset_imports=opsets), str(tmp_path / "f.onnx"))
+    file = resolve(tmp_path / "f.onnx", folder=tmp_path)
+    simple = simplify_onnx(file, tmp_path)
+    assert "MatMul" in operators(simple.path) and not operators(simple.path) & {"Attention", "F"}
+
+
+def test_a_constant_without_a_value_is_left_to_the_importer(tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1])
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Constant", [], [])]
+    graph = helper.make_graph(nodes, "g", [value], [result])
+    onnx.save(helper.make_model(graph), str(tmp_path / "c.onnx"))
+    file = resolve(tmp_path / "c.onnx", folder=tmp_path)
+    assert simplify_onnx(file, tmp_path).inputs == file.inputs
+
+
+@pytest.mark.parametrize("operator", ["Range", "Expand", "Tile"])
+def test_a_constant_that_would_fill_the_memory_is_not_made(
+    operator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = 1 << 25
+    monkeypatch.setattr(onnx_simplification, "LARGEST_FILL", many >> 4)
+    constants = {"Range": [0, many, 1], "Expand": [np.zeros(1, np.int64), [many]], "Tile": [[0], [many]]}[operator]
+    weights = [numpy_helper.from_array(np.asarray(each, np.int64), f"c{n}") for n, each in enumerate(constants)]
+    names = [weight.name for weight in weights]
+    nodes = [helper.make_node(operator, names, ["all"]), helper.make_node("Add", ["x", "all"], ["y"])]
+    value = helper.make_tensor_value_info("x", onnx.TensorProto.INT64, [1])
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.INT64, [many])
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [value], [result], weights)), str(tmp_path / "h.onnx"))
+    file = resolve(tmp_path / "h.onnx", folder=tmp_path)
+    tracemalloc.start()
+    assert operator in operators(simplify_onnx(file, tmp_path).path)
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most_bytes < 4 * many, "half of the result"
+
+
+def test_a_network_over_the_limit_of_a_file_is_left_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(onnx_simplification, "LARGEST_BYTES", 1)
+    file = resolved("reshape-computed", tmp_path)
+    assert simplify_onnx(file, tmp_path) is file
+    assert "over 2 GiB" in caplog.text

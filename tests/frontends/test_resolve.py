@@ -170,6 +170,13 @@ def test_folders_and_missing_paths_are_refused(tmp_path):
         resolve("x" * 300, folder=tmp_path)
 
 
+@pytest.mark.parametrize("ending", [".onnx", ".pt", ".pt2", ".pb"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, ending):
+    os.mkfifo(tmp_path / f"net{ending}")
+    with pytest.raises(UserError, match="neither a file nor a folder"):
+        resolve(tmp_path / f"net{ending}", folder=tmp_path)
+
+
 def test_a_network_that_declares_no_inputs_takes_complete_ones_only(tmp_path):
     request = ModelRequest("net.pt", {}, None, tmp_path)
     with pytest.raises(UserError, match="TorchScript does not declare its inputs; give each in order"):

@@ -59,18 +59,6 @@ def test_a_turn_with_a_disturbed_window_is_dropped_for_all_artifacts() -> None:
     assert len(first.energy_j or ()) == len(second.energy_j or ()) == 1
 
 
-def test_a_consumption_of_zero_has_no_ratio() -> None:
-    assert not Consumption(None, None, None).has("energy")
-    zero = Consumption((0.0,), {"median": 0.0}, None)
-    assert not zero.has("energy") and not zero.has("power")
-
-
-def test_half_the_energy_is_twice_as_good() -> None:
-    baseline, candidate = (Consumption((value, 1.1 * value), {"median": 70.0}, None) for value in (4.0, 2.0))
-    assert baseline.log_ratio(candidate, objective="energy") == pytest.approx(0.6931, abs=1e-3)
-    assert baseline.log_ratio(candidate, objective="power") == 0.0
-
-
 @pytest.mark.parametrize("disturbance", [{"slowdowns": ("power brake",)}, {"foreign": 1}])
 def test_a_round_on_a_disturbed_device_is_dropped_for_all_artifacts(disturbance: dict[str, Any]) -> None:
     quiet: dict[str, Any] = {"slowdowns": ()} if "slowdowns" in disturbance else {}

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Interval, Objective
+from passsearch.core import BuildOptions, Candidate, Interval
 from passsearch.evaluate import Built
 from passsearch.measure import Ratio
+from passsearch.objectives import parse_objective
 from passsearch.search import RunOptions, Scored, Scoring
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.composition import COMPOSED
@@ -27,7 +28,7 @@ CANDIDATES = [BASELINE, SLOW, FAST, scored("O4", 1.3), scored(COMPOSED, 1.5), sc
 
 
 def best(candidates: list[Scored], objective: str = "throughput") -> BestSequence | None:
-    scoring = Scoring(RunOptions((Objective.parse(objective),), 40), BASELINE)
+    scoring = Scoring(RunOptions((parse_objective(objective),), 40), BASELINE)
     return best_sequence(candidates, scoring, levels=("O3", "O4"))
 
 
@@ -53,7 +54,7 @@ def test_a_later_measurement_replaces_an_earlier_one() -> None:
 def test_a_verdict_without_a_fresh_compile_says_why(
     objective: str, winner: Scored, interrupted: bool, reason: str
 ) -> None:
-    scoring = Scoring(RunOptions((Objective.parse(objective),), 40, repetitions=3), BASELINE)
+    scoring = Scoring(RunOptions((parse_objective(objective),), 40, repetitions=3), BASELINE)
     assert _verdict(scoring, winner, confirmation=None, interrupted=interrupted)["reason"] == reason
 
 

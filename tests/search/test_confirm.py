@@ -22,10 +22,11 @@ from passsearch.evaluate import (
 )
 from passsearch.evaluate.testing import Fatigue, Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
+from passsearch.objectives import THROUGHPUT, parse_objective
 from passsearch.search import Confirmation, Pairing, confirm
-from passsearch.search.audit import _confirm_again
 from passsearch.search.confirm import slow_baseline_processes
 from passsearch.search.repetition import Repetition, summarize
+from passsearch.studies.audit import _confirm_again
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
@@ -35,7 +36,7 @@ def built(state: str) -> Built:
     return Built(state, BuildOptions(opt_level=0), state, Path(state), state, state, 1.0, 0, 0, 0)
 
 
-PAIRING = Pairing(BASELINE, FAST, built("root"), "throughput")
+PAIRING = Pairing(BASELINE, FAST, built("root"), THROUGHPUT)
 PLANS = MeasurementPlans()
 
 
@@ -96,7 +97,7 @@ def confirmed(
 ) -> Confirmation:
     confirmation = confirm(
         evaluator,
-        replace(PAIRING, candidate=candidate, objective=objective, **pairing),
+        replace(PAIRING, candidate=candidate, objective=parse_objective(objective), **pairing),
         repetitions=repetitions,
         keep_throughput=keep_throughput,
         is_about_sequence=is_about_sequence,
@@ -161,13 +162,13 @@ def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_tak
     assert confirmation_of(100.0).repetitions == 3
     small = confirmation_of(1.018)
     assert 3 < small.repetitions <= PLANS.most_repetitions
-    assert small.improves("throughput", keep_throughput=0.0)
+    assert small.improves(THROUGHPUT, keep_throughput=0.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_faster_winner_that_compiles_about_as_fast_takes_the_fewest_repetitions(seed: int) -> None:
     confirmation = confirmed(NoisyCompiles(Machine(Noise(), seed), {"Fast": 100.0}, noise=0.05))
-    assert confirmation.repetitions == 3 and confirmation.improves("throughput", keep_throughput=0.0)
+    assert confirmation.repetitions == 3 and confirmation.improves(THROUGHPUT, keep_throughput=0.0)
 
 
 def test_for_compile_time_it_must_be_clear_which_of_two_compiles_faster() -> None:
@@ -179,7 +180,7 @@ def test_for_compile_time_it_must_be_clear_which_of_two_compiles_faster() -> Non
 
 def test_what_is_certainly_no_better_is_given_up_after_the_fewest_repetitions() -> None:
     confirmation = confirmation_of(0.9)
-    assert confirmation.repetitions == 3 and not confirmation.improves("throughput", keep_throughput=0.0)
+    assert confirmation.repetitions == 3 and not confirmation.improves(THROUGHPUT, keep_throughput=0.0)
 
 
 def test_energy_is_judged_at_the_level_of_all_looks() -> None:
@@ -188,7 +189,7 @@ def test_energy_is_judged_at_the_level_of_all_looks() -> None:
     evaluator.energies_j = (0.95, 0.92, 0.90, *[0.93, 0.91, 0.92] * 2)
     assert mean_ratio([-math.log(energy_j) for energy_j in evaluator.energies_j[:3]]).interval.low > 1.01
     confirmation = confirmed(evaluator, objective="energy")
-    assert confirmation.repetitions > 3 and confirmation.improves("energy", keep_throughput=0.98)
+    assert confirmation.repetitions > 3 and confirmation.improves(parse_objective("energy"), keep_throughput=0.98)
 
 
 @pytest.mark.parametrize(("gain", "sequence"), [(100.0, 80.0), (100.0, 99.9), (1.5, 1.2)])
@@ -227,8 +228,8 @@ def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own(num
     assert len(confirmation.baseline_latency_s) == confirmation.repetitions * number
     assert confirmation.processes == len(confirmation.baseline_latency_s)
     assert len(confirmation.latency_s) == sum(number for names, number in evaluator.folders[1:] if "root" not in names)
-    assert confirmation.improves("throughput", keep_throughput=0.0) and confirmation.improves_on_sequence()
-    assert 0 < confirmation.floor("throughput") < 0.05
+    assert confirmation.improves(THROUGHPUT, keep_throughput=0.0) and confirmation.improves_on_sequence()
+    assert 0 < THROUGHPUT.floor(confirmation) < 0.05
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own(num
 def test_a_slow_baseline_is_far_slower_and_leaves_a_race_no_time_for_its_rounds(
     objective: str, throughput: float | None, latency_s: float, expected: int
 ) -> None:
-    assert slow_baseline_processes(objective, throughput, latency_s=latency_s, plans=PLANS) == expected
+    assert slow_baseline_processes(parse_objective(objective), throughput, latency_s=latency_s, plans=PLANS) == expected
 
 
 def test_one_binary_with_the_baseline_gains_nothing_over_a_sequence() -> None:
@@ -330,7 +331,7 @@ class NoRoomForFour(SimulatedEvaluator):
 def test_a_sequence_that_fails_costs_no_verdict() -> None:
     evaluator = NoRoomForFour(Machine(Noise(), 3), {str(FAST.pipeline): 1.5, "Sequence": 1.2})
     confirmation = confirmed(evaluator, sequence=built("Sequence"))
-    assert confirmation.over_sequence is None and confirmation.improves("throughput", keep_throughput=0.0)
+    assert confirmation.over_sequence is None and confirmation.improves(THROUGHPUT, keep_throughput=0.0)
 
 
 class LostLater(SimulatedEvaluator):
@@ -377,7 +378,7 @@ def test_repetitions_end_when_a_quicker_compile_certainly_costs_too_much_through
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 0.9}, compile_gains={"Fast": 2.0})
     confirmation = confirmed(evaluator, objective="compile_time", keep_throughput=0.98)
     assert confirmation.repetitions == 3
-    assert not confirmation.improves("compile_time", keep_throughput=0.98)
+    assert not confirmation.improves(parse_objective("compile_time"), keep_throughput=0.98)
 
 
 class Audited(SimulatedEvaluator):
@@ -400,7 +401,7 @@ def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(s
         progress=lambda _: None,
     )
     assert isinstance(confirmation, Confirmation)
-    assert confirmation.improves("compile_time", keep_throughput=0.98)
+    assert confirmation.improves(parse_objective("compile_time"), keep_throughput=0.98)
 
 
 def noisy_equals(seed: int, **plans: Any) -> Confirmation:
@@ -412,9 +413,9 @@ def noisy_equals(seed: int, **plans: Any) -> Confirmation:
 
 def test_processes_are_added_until_the_floor_would_not_hide_a_gain() -> None:
     equals = [noisy_equals(seed) for seed in range(10)]
-    assert not any(each.improves("throughput", keep_throughput=0.0) for each in equals)
+    assert not any(each.improves(THROUGHPUT, keep_throughput=0.0) for each in equals)
     hidden = [each for each in equals if each.throughput and each.throughput.interval.high > 1.01]
-    assert all(each.floor("throughput") < 0.01 or each.repetitions == PLANS.most_repetitions for each in hidden)
+    assert all(THROUGHPUT.floor(each) < 0.01 or each.repetitions == PLANS.most_repetitions for each in hidden)
     assert max(each.repetitions for each in equals) > 3
 
 
@@ -487,9 +488,11 @@ def test_a_kernel_that_is_fast_in_its_first_calls_only_is_no_win(calls: int, see
     )
     confirmation = confirmed(evaluator)
     assert confirmation.throughput is not None and confirmation.throughput.value > 2
-    assert not confirmation.improves("throughput", keep_throughput=0.0)
-    assert "times" in confirmation.disagreement("throughput")
-    assert not confirmed(evaluator, objective="compile_time", keep_throughput=0.98).keeps("compile_time", 0.98)
+    assert not confirmation.improves(THROUGHPUT, keep_throughput=0.0)
+    assert "times" in confirmation.disagreement(THROUGHPUT)
+    assert not confirmed(evaluator, objective="compile_time", keep_throughput=0.98).keeps(
+        parse_objective("compile_time"), 0.98
+    )
 
 
 def test_a_kernel_that_tires_after_the_rounds_is_seen_by_a_run_of_some_seconds() -> None:
@@ -498,8 +501,8 @@ def test_a_kernel_that_tires_after_the_rounds_is_seen_by_a_run_of_some_seconds()
     confirmation = confirmed(evaluator)
     assert confirmation.throughput_of_medians is not None and confirmation.throughput_of_medians.value > 1.5
     assert confirmation.sustained is not None and confirmation.sustained < 0.5
-    assert "without a pause" in confirmation.disagreement("throughput")
-    assert not confirmation.improves("throughput", keep_throughput=0.0)
+    assert "without a pause" in confirmation.disagreement(THROUGHPUT)
+    assert not confirmation.improves(THROUGHPUT, keep_throughput=0.0)
 
 
 HEAVY = Noise(run=0.2, burst=2.0, burst_every_s=3.0, burst_s=2.0, process=0.2)
@@ -510,14 +513,14 @@ def test_an_effect_far_beyond_the_noise_needs_no_floor(seed: int) -> None:
     evaluator = SimulatedEvaluator(Machine(HEAVY, seed), {"Fast": 400.0}, latency_s=1.3)
     # Two repetitions of one process each, as on a busy machine with little time.
     confirmation = confirmed(evaluator, repetitions=2, left_s=lambda: 1.0)
-    assert confirmation.improves("throughput", keep_throughput=0.0)
+    assert confirmation.improves(THROUGHPUT, keep_throughput=0.0)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_noise_is_no_effect_far_beyond_it(seed: int) -> None:
     evaluator = SimulatedEvaluator(Machine(HEAVY, seed), {}, latency_s=0.3)
     confirmation = confirmed(evaluator, repetitions=2, left_s=lambda: 1.0)
-    assert not confirmation.improves("throughput", keep_throughput=0.0)
+    assert not confirmation.improves(THROUGHPUT, keep_throughput=0.0)
 
 
 def test_two_repetitions_that_are_all_the_time_there_is_have_the_level_of_one_look() -> None:

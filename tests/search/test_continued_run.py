@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Interval, PassSpec, Pipeline
 from passsearch.evaluate import Built, MeasurementPlans
 from passsearch.measure import Ratio
+from passsearch.objectives import parse_objective
 from passsearch.search import Pairing, RunOptions, Scored, run
 from passsearch.search.best_sequence import BestSequence
-from passsearch.search.records import Tally
+from passsearch.search.records import Counts
 from passsearch.search.run import _Execution
 from passsearch.search.time_plan import TimePlan
 from passsearch.store import Fact, Log
@@ -30,12 +31,12 @@ def scored(candidate: Candidate) -> Scored:
 
 
 ACCIDENT: Fact = {"failure": Failure("infra", "measure", "", "the disk was full").to_json()}
-PAIRING = Pairing(Candidate(build=BUILD), BEST, scored(BEST).built, "throughput")
+PAIRING = Pairing(Candidate(build=BUILD), BEST, scored(BEST).built, parse_objective("throughput"))
 
 
 def execution(log: Log) -> _Execution:
     """Return a run whose time limit has passed."""
-    options = RunOptions((Objective.parse("throughput"),), 40, timeout_s=1.0, repetitions=3)
+    options = RunOptions((parse_objective("throughput"),), 40, timeout_s=1.0, repetitions=3)
     made: Any = _Execution.__new__(_Execution)
     made._options, made._time_plan = options, TimePlan(MeasurementPlans(), options)
     made._folder = SimpleNamespace(log=log)
@@ -52,7 +53,7 @@ def test_what_an_earlier_start_confirmed_is_confirmed_though_no_time_is_left(
     with Log(tmp_path / "log.jsonl") as log:
         for turn in range(repetitions):
             log.record("timed", PAIRING.timing_key(turn), fact=last if turn == 1 else {})
-        scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=Objective.parse("throughput"))
+        scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=parse_objective("throughput"))
         confirmation: Any = execution(log)._confirm(scored(BEST), scoring, None)
     if repetitions == 2 and last is not ACCIDENT:
         assert confirmation is True
@@ -66,7 +67,7 @@ def test_the_twin_is_the_winners_where_the_baseline_is_slow(latency_s: float, tm
         run = execution(log)
         best = replace(scored(BEST), ratio=Ratio(6.0, Interval(6.0, 6.0)), built=built("best"))
         baseline = replace(scored(Candidate(build=BUILD)), built=built("baseline"), latency_s=(latency_s,))
-        scoring: Any = SimpleNamespace(baseline=baseline, objective=Objective.parse("throughput"))
+        scoring: Any = SimpleNamespace(baseline=baseline, objective=parse_objective("throughput"))
         pairing = run._pairing(best, scoring, None)
         is_slow = latency_s == 1.9
         assert pairing.has_slow_baseline == is_slow and pairing.twin == (best if is_slow else baseline).built
@@ -85,7 +86,7 @@ def test_a_confirmation_is_found_again_with_its_sequence_or_without(
     with Log(tmp_path / "log.jsonl") as log:
         for turn in range(2):
             log.record("timed", pairing.timing_key(turn), fact={})
-        scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=Objective.parse("throughput"))
+        scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=parse_objective("throughput"))
         best = replace(scored(BEST), built=built("best"))
         assert execution(log)._confirm(best, scoring, sequence) is True  # type: ignore[comparison-overlap]
 
@@ -99,5 +100,5 @@ def test_the_time_limit_is_no_reason_where_a_candidate_was_measured(names: list[
         run._session = SimpleNamespace(dialect=SimpleNamespace(baselines=levels))
         run._search = SimpleNamespace(outcome=SimpleNamespace(coverage=SimpleNamespace(ended="time limit")))
         measured = {name: scored(Candidate(build=BUILD, name=name)) for name in names}
-        run._evaluation = SimpleNamespace(scored=measured, tally=Tally(evaluated=2, failures=[timeout]))
+        run._evaluation = SimpleNamespace(scored=measured, counts=Counts(evaluated=2, failures=[timeout]))
         assert (run._unsearched() is None) == ("" in names)

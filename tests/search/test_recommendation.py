@@ -12,14 +12,13 @@ from passsearch.core import (
     Candidate,
     Failure,
     FailureKind,
-    Objective,
     PassSpec,
     Pipeline,
-    parse_objectives,
 )
 from passsearch.evaluate import Built, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Fatigue, Machine, Noise, SimulatedEvaluator
 from passsearch.measure import one_process_ratio
+from passsearch.objectives import parse_objective, parse_objectives
 from passsearch.search import Confirmation, Pairing, RunOptions, Scored, Scoring, confirm
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.recommendation import Recommendation, recommend
@@ -48,13 +47,13 @@ class Case:
         if sequence:
             candidate = Candidate(Pipeline((PassSpec.of("Sequence"),)), name="AS-1")
             self.sequence = BestSequence(scored(self.evaluator, candidate, sequence), 1)
-        options = RunOptions((Objective.parse(objective),), 40, repetitions=3)
+        options = RunOptions((parse_objective(objective),), 40, repetitions=3)
         self.scoring, self.again = Scoring(options, self.baseline), 0
 
     def confirm(self, best: Scored) -> Confirmation | Failure:
         beside = None if self.sequence is None or self.sequence.scored is best else self.sequence.scored.built
         objective = self.scoring.objective.name
-        pairing = Pairing(BASELINE, best.candidate, self.baseline.built, objective, sequence=beside)
+        pairing = Pairing(BASELINE, best.candidate, self.baseline.built, parse_objective(objective), sequence=beside)
         keep = self.scoring.options.least_throughput
         return confirm(self.evaluator, pairing, repetitions=3, progress=lambda _: None, keep_throughput=keep)
 
@@ -74,7 +73,7 @@ class Case:
 
 def improves(recommendation: Recommendation) -> bool:
     assert isinstance(recommendation.confirmation, Confirmation)
-    return recommendation.confirmation.improves("throughput", keep_throughput=0.0)
+    return recommendation.confirmation.improves(parse_objective("throughput"), keep_throughput=0.0)
 
 
 def test_a_winner_that_is_faster_than_both_is_recommended() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from passsearch.catalog import load
-from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Built, CandidateSamples, Consumed, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption
+from passsearch.objectives import parse_objective
 from passsearch.search import RunOptions, Scored, Search, Space, document, shortlist, study
 from passsearch.search.records import Reference
 from passsearch.search.scoring import Scoring
@@ -52,7 +53,7 @@ def make_search(
     *,
     keep_throughput: float = 0.98,
 ) -> Search:
-    options = RunOptions((Objective.parse(objective),), len(names), keep_throughput=keep_throughput)
+    options = RunOptions((parse_objective(objective),), len(names), keep_throughput=keep_throughput)
     return Search(
         evaluator,
         Space(load("relay"), (), frozenset()),
@@ -142,7 +143,7 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
     study = Search(
         evaluator,
         Space(load("relay"), (), frozenset()),
-        options=RunOptions((Objective.parse("throughput"),), 2),
+        options=RunOptions((parse_objective("throughput"),), 2),
         baselines=[BASELINE],
         default_baseline="O3",
         first=[*map(Candidate, crash), Candidate(Pipeline.parse("Equal"))],
@@ -150,8 +151,8 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
         progress=lambda *_: None,
     )
     study.run()
-    assert [failure.kind for _, failure in study.evaluation.tally.failures] == ["crash"]
-    assert study.evaluation.tally.invalid == 2 and study.evaluation.tally.evaluated == 2, (
+    assert [failure.kind for _, failure in study.evaluation.counts.failures] == ["crash"]
+    assert study.evaluation.counts.invalid == 2 and study.evaluation.counts.evaluated == 2, (
         "one for the edge, one for the candidate"
     )
 
@@ -164,7 +165,7 @@ def test_what_a_nondeterministic_pass_gave_is_neither_ranked_nor_on_the_front() 
     [unsteady] = study.outcome.unsteady
     assert str(study.evaluation.scored[unsteady].candidate.pipeline) == "Fast"
     assert study.evaluation.scoring is not None
-    both = (Objective.parse("throughput"), Objective.parse("compile_time"))
+    both = (parse_objective("throughput"), parse_objective("compile_time"))
     scoring = replace(study.evaluation.scoring, options=replace(study.evaluation.scoring.options, objectives=both))
     front = [
         str(scored.candidate.pipeline)
@@ -177,7 +178,7 @@ def test_a_level_that_fails_costs_no_trial() -> None:
     study = Search(
         FailingCandidates(Machine(Noise(), 0), {}),
         Space(load("relay"), (), frozenset()),
-        options=RunOptions((Objective.parse("throughput"),), 1),
+        options=RunOptions((parse_objective("throughput"),), 1),
         baselines=[BASELINE, Candidate(Pipeline.parse("Crash"), name="O9")],
         default_baseline="O3",
         first=[Candidate(Pipeline.parse("Equal"))],
@@ -185,8 +186,9 @@ def test_a_level_that_fails_costs_no_trial() -> None:
         progress=lambda *_: None,
     )
     study.run()
-    assert [candidate.name for candidate, _ in study.evaluation.tally.failures] == ["O9"]
-    assert study.evaluation.tally.evaluated == 1 and len(study.evaluation.scored) == 2, "the baseline and the candidate"
+    assert [candidate.name for candidate, _ in study.evaluation.counts.failures] == ["O9"]
+    assert study.evaluation.counts.evaluated == 1
+    assert len(study.evaluation.scored) == 2, "the baseline and the candidate"
 
 
 class SlowBaseline(KnownCandidates):
@@ -207,7 +209,7 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
     study = Search(
         evaluator,
         Space(load("relay"), (), frozenset()),
-        options=RunOptions((Objective.parse("throughput"),), len(names)),
+        options=RunOptions((parse_objective("throughput"),), len(names)),
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline.parse(name)) for name in names],
@@ -362,7 +364,7 @@ def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluate
     study = Search(
         KnownCandidates(Machine(Noise(), 0), {"Fast": 5.0}),
         Space(load("relay"), (), frozenset()),
-        options=RunOptions((Objective.parse("throughput"),), 2, timeout_s=100.0),
+        options=RunOptions((parse_objective("throughput"),), 2, timeout_s=100.0),
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),))) for name in ("Fast", "Near")],
@@ -371,7 +373,7 @@ def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluate
         limit_s=lambda *_: 30.0,
     )
     study.run()
-    assert study.evaluation.tally.evaluated == evaluated
+    assert study.evaluation.counts.evaluated == evaluated
 
 
 @pytest.mark.parametrize(
@@ -397,7 +399,7 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
 
         def compose(self, pipeline: Pipeline) -> Failure:
             assert str(pipeline) == "ScheduleGPU"
-            evaluated_before.append(search.evaluation.tally.evaluated)
+            evaluated_before.append(search.evaluation.counts.evaluated)
             return Failure("timeout", "measure", "", "no time")
 
     monkeypatch.setattr(study, "Composer", Composer)
@@ -406,7 +408,7 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
     search = Search(
         KnownCandidates(Machine(Noise(), 0), {"ScheduleGPU": gain}),
         Space(catalog, tuple(catalog.entries.values()), frozenset()),
-        options=RunOptions((Objective.parse("throughput"),), len(names)),
+        options=RunOptions((parse_objective("throughput"),), len(names)),
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),))) for name in names],
@@ -416,7 +418,7 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
     )
     search.run()
     assert evaluated_before == evaluated_first
-    assert search.evaluation.tally.evaluated == len(names)
+    assert search.evaluation.counts.evaluated == len(names)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +431,7 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
     ],
 )
 def test_throughput_is_a_condition_wherever_no_objective_is_speed(names: tuple[str, ...], is_admissible: bool) -> None:
-    objectives = tuple(Objective(name, "s", "minimize") for name in names)
+    objectives = tuple(map(parse_objective, names))
     scoring = Scoring(RunOptions(objectives, 0), baseline=None)  # type: ignore[arg-type]
     slower: Any = SimpleNamespace(conditions={}, ratio=SimpleNamespace(value=0.5))
     assert scoring.is_admissible(slower) == is_admissible

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Objective
+from passsearch.core import BuildOptions, Candidate
 from passsearch.evaluate import Built, MeasurementPlans
+from passsearch.objectives import parse_objective
 from passsearch.search import RunOptions, Scored
 from passsearch.search.time_plan import FRESH_PROCESS_S, SHORTLIST_PROCESS_S, TimePlan
 
@@ -23,7 +24,7 @@ SLOW, FAST = scored(1.7, 20.0), scored(0.02, 20.0)
 
 
 def plan(timeout_s: float, repetitions: int = 3, objective: str = "throughput") -> TimePlan:
-    options = RunOptions((Objective.parse(objective),), 40, timeout_s=timeout_s, repetitions=repetitions)
+    options = RunOptions((parse_objective(objective),), 40, timeout_s=timeout_s, repetitions=repetitions)
     return TimePlan(MeasurementPlans(), options)
 
 

@@ -114,16 +114,16 @@ def test_time_before_the_log_was_opened_can_be_charged_to_the_run(tmp_path: Path
         assert again.seconds >= 20.0
 
 
-def test_the_time_of_a_guest_is_not_the_runs(tmp_path: Path) -> None:
+def test_the_time_of_further_measurements_is_not_the_runs(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as search:
         search.record("edge", "a", fact={"spent": {"apply": 1.0}})
-    with Log(tmp_path / "log", is_guest=True) as guest:
+    with Log(tmp_path / "log", is_further=True) as further:
         time.sleep(0.3)
-        guest.record("edge", "b", fact={"spent": {"apply": 9.0}})
+        further.record("edge", "b", fact={"spent": {"apply": 9.0}})
     with Log(tmp_path / "log") as search:
         assert search.recall("edge", "b") and search.clock_s < 0.2
         assert search.latest == {"spent": {"apply": 1.0}}
-        assert [search.is_of_guest("edge", key) for key in "ab"] == [False, True]
+        assert [search.is_further("edge", key) for key in "ab"] == [False, True]
         search.record("edge", "c", fact={})
         assert search.seconds < 0.2 and search.clock_s < 0.2
 

@@ -38,7 +38,7 @@ def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:
         RunFolder(tmp_path / "run", {"seed": 2, "trials": 9})
 
 
-def test_a_guest_measures_in_the_folder_of_a_search_on_the_same_network_and_leaves_its_settings(tmp_path: Path) -> None:
+def test_further_measurements_in_the_folder_of_a_search_leave_its_settings(tmp_path: Path) -> None:
     settings = {"model": "abc", "objectives": ["throughput"], "additional": [], "trials": 3}
     with closing(RunFolder(tmp_path, settings)) as run:
         run.log.record("fresh", "best-0", fact={})
@@ -46,14 +46,14 @@ def test_a_guest_measures_in_the_folder_of_a_search_on_the_same_network_and_leav
         pass
     with (
         pytest.raises(UserError, match="another network"),
-        closing(RunFolder(tmp_path, {"model": "other"}, is_guest=True)),
+        closing(RunFolder(tmp_path, {"model": "other"}, is_further=True)),
     ):
         pass
-    with closing(RunFolder(tmp_path, {"model": "abc", "plans": "short"}, is_guest=True)) as run:
+    with closing(RunFolder(tmp_path, {"model": "abc", "plans": "short"}, is_further=True)) as run:
         assert run.log.recall("fresh", "best-0") is not None
         run.log.record("fresh", "other-0", fact={})
     with closing(RunFolder(tmp_path, settings)) as run:
-        assert [run.log.is_of_guest("fresh", key) for key in ("best-0", "other-0")] == [False, True]
+        assert [run.log.is_further("fresh", key) for key in ("best-0", "other-0")] == [False, True]
     assert json.loads((tmp_path / "run.json").read_text()) == settings
 
 

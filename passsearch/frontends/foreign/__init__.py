@@ -32,6 +32,7 @@ Check: TypeAlias = Callable[[Path], Iterator[str]]
 
 _DANGER = "could run code, read other files or fill the memory"
 _MOST_SHOWN = 5
+_LONGEST_PART = 200
 
 _FAULTS = (
     *(ValueError, RecursionError, zipfile.BadZipFile, SyntaxError, NotImplementedError, OSError, KeyError, TypeError),
@@ -92,6 +93,8 @@ def _shown(code: list[str], faults: list[str]) -> list[str]:
 
 def _look(form: _Format, path: Path) -> tuple[list[str], list[str]]:
     """Return what the checks of a format find, and why they could not look."""
+    if not path.is_file() and not path.is_dir():
+        return [], ["no file"]
     code: dict[str, None] = {}
     faults = [fault for check in form.checks if (fault := _run(check, path, code))]
     return list(code), faults
@@ -101,7 +104,7 @@ def _run(check: Check, path: Path, code: dict[str, None]) -> str:
     """Add what a check finds; return why it could not look, or nothing."""
     try:
         for part in check(path):
-            code[part] = None
+            code[part if len(part) <= _LONGEST_PART else f"{part[:_LONGEST_PART]}…"] = None
     except _FAULTS as error:
         return " ".join(str(error).split())[:80] or type(error).__name__
     return ""

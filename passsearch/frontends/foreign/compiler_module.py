@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from passsearch.frontends.foreign.operators import compiler_operators
+from passsearch.frontends.foreign.operators import allowed
 
 _TYPES = re.compile(
     r"|None|bool|int|float|DataType|Device|dtype|device|(ffi|runtime)\.(\w*String|\w*Str|Bytes|Array|List|Map|Dict|Shape\w*"
@@ -64,7 +64,7 @@ def _in_node(node: Any) -> Iterator[str]:
     if "repr_b64" in node:
         yield "names that are written so that they cannot be read"
     if {"Op", "ir.Op"} & set(map(str, kinds)):
-        yield from (f"calls out of the network by `{name}`" for name in names if name not in compiler_operators())
+        yield from (f"calls out of the network by `{name}`" for name in names if name not in allowed("compiler"))
     for text in (*names, *(attributes.values() if isinstance(attributes, dict) else ()), *node.get("keys", ())):
         if isinstance(text, str) and _CALLS.fullmatch(text):
             yield f"calls out of the network by `{text}`"

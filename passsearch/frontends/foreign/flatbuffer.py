@@ -3,6 +3,9 @@
 import struct
 from typing import Any
 
+LONGEST_TEXT = 1 << 16
+"""Longest text that is read; many tables may have the same one."""
+
 
 class Table:
     """A table in a buffer.
@@ -36,8 +39,8 @@ class Table:
             return ""
         place = self._follow(place)
         size = _number(self.buffer, place, "<I")
-        if place + 4 + size > len(self.buffer):
-            raise ValueError("a text that is cut")
+        if size > LONGEST_TEXT or place + 4 + size > len(self.buffer):
+            raise ValueError("a text that is cut, or too long")
         return self.buffer[place + 4 : place + 4 + size].decode()
 
     def tables(self, field: int) -> list["Table"]:

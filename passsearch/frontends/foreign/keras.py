@@ -11,7 +11,7 @@ from typing import Any
 
 from passsearch.core import archive_documents, check_archive
 from passsearch.frontends.foreign import hdf5
-from passsearch.frontends.foreign.operators import keras_activations, keras_names, keras_operators
+from passsearch.frontends.foreign.operators import allowed
 
 _OWN_MODULES = ("keras", "tf_keras", "tensorflow.keras", "tensorflow.python.keras")
 _CALLS = frozenset({"TFOpLambda", "SlicingOpLambda"})
@@ -59,16 +59,18 @@ def _in_object(node: dict[str, Any]) -> Iterator[str]:
     if name in _LAMBDAS:
         yield "a Lambda layer, which holds Python code"
     elif name == "function":
-        if str(inner) not in keras_activations() or not _is_own(module):
+        if str(inner) not in allowed("keras_activations") or not _is_own(module):
             yield f"the function `{module}:{inner}`"
     elif name in _CALLS:
         yield from _in_call(inner)
-    elif isinstance(name, str) and (name.rpartition(">")[2] not in keras_names() or ">" in name or not _is_own(module)):
+    elif isinstance(name, str) and (
+        name.rpartition(">")[2] not in allowed("keras") or ">" in name or not _is_own(module)
+    ):
         yield f"`{module}:{name}`" if module else f"`{name}`"
     elif name is not None and not isinstance(name, str):
         yield "a class that is no name"
     for key, value in node.items():
-        if key.endswith("activation") and isinstance(value, str) and value not in keras_activations():
+        if key.endswith("activation") and isinstance(value, str) and value not in allowed("keras_activations"):
             yield f"the activation `{value}`"
         if key in ("vocabulary", "vocabulary_file", "idf_weights") and isinstance(value, str):
             yield f"the file `{value}` that a layer reads"
@@ -77,7 +79,7 @@ def _in_object(node: dict[str, Any]) -> Iterator[str]:
 def _in_call(configuration: Any) -> Iterator[str]:
     name = str(configuration.get("function")) if isinstance(configuration, dict) else "?"
     known = name.removeprefix("tf.").removeprefix("compat.v1.")
-    if known not in keras_operators() and not known.startswith("__operators__."):
+    if known not in allowed("keras_operators") and not known.startswith("__operators__."):
         yield f"the function `{name}`"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from passsearch.frontends.foreign.operators import mxnet_operators
+from passsearch.frontends.foreign.operators import allowed
 
 _LIST, _MAGIC_1, _MAGIC_2, _MAGIC_3 = 0x112, 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _BYTES = (4, 8, 2, 1, 4, 1, 8, 1, 2, 2, 4, 8, 2)
@@ -25,7 +25,7 @@ def in_symbol(path: Path) -> Iterator[str]:
             left += node
         elif isinstance(node, dict):
             name = node.get("op", "null")
-            if name != "null" and name not in mxnet_operators():
+            if name != "null" and name not in allowed("mxnet"):
                 yield f"operator `{name}`"
             left += node.values()
 

@@ -3,19 +3,18 @@
 Field numbers are those of ``onnx.proto``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
-from passsearch.frontends.foreign.wire import Bytes, fields, numbers, parts, read, texts
+from passsearch.frontends.foreign.wire import Bytes, fields, numbers, parts, read, text, texts
 
 _DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"})
 """Domains whose operators are part of ONNX or of ONNX Runtime."""
 
-_FILE_OPERATORS = frozenset({"EPContext", "PythonOp", "ATen", "TritonOp"})
+_FILE_OPERATORS = frozenset({"EPContext", "PythonOp", "ATen", "TritonOp", "Snpe"})
 """Operators of ONNX Runtime that load programs, or call Python."""
-
-_EXTERNAL = 1
 
 _CHILDREN: dict[str, dict[int, str]] = {
     "model": {7: "graph", 20: "training", 25: "function"},
@@ -28,6 +27,12 @@ _CHILDREN: dict[str, dict[int, str]] = {
     "tensor": {},
 }
 """Kinds of the messages in the fields of each kind."""
+
+MOST_NODES = 1_000_000
+"""Most operators after functions are written out, which may call each other."""
+
+_Functions: TypeAlias = Mapping[tuple[str, str], Bytes]
+"""Functions by domain and name."""
 
 
 @dataclass(frozen=True)
@@ -47,32 +52,57 @@ def in_model(path: Path) -> Iterator[str]:
     """
     content = read(path)
     # A function of the model may have any domain.
-    own = {(next(texts(each, 10), ""), next(texts(each, 1), "")) for each in parts(content, 25)}
+    functions = {(text(each, 10), text(each, 1)): each for each in parts(content, 25)}
     external: list[_Part] = []
-    left: list[tuple[str, Bytes]] = [("model", content)]
-    while left:
-        kind, message = left.pop()
+    for kind, message in _nested("model", content):
         if kind == "node":
-            yield from _in_node(message, own)
+            yield from _in_node(message, functions)
         if kind == "tensor":
             external += _external(message)
+    yield from _in_weights(path, external)
+    count = _count("model", content, functions, counts={})
+    if count > MOST_NODES:
+        yield f"functions that stand for {count:,} operators"
+
+
+def _nested(kind: str, message: Bytes) -> Iterator[tuple[str, Bytes]]:
+    """Yield a message and all in it that hold operators or tensors, with their kinds."""
+    left = [(kind, message)]
+    while left:
+        kind, message = left.pop()
+        yield kind, message
         for number, value in fields(message) if _CHILDREN[kind] else ():
             if number in _CHILDREN[kind] and not isinstance(value, int):
                 left.append((_CHILDREN[kind][number], value))
-    yield from _in_weights(path, external)
 
 
-def _in_node(node: Bytes, own: set[tuple[str, str]]) -> Iterator[str]:
+def _count(kind: str, message: Bytes, functions: _Functions, *, counts: dict[tuple[str, str], int]) -> int:
+    """Return the number of operators after all functions are written out; those of functions stay in ``counts``.
+
+    Raises:
+        RecursionError: A function calls itself.
+    """
+    total = 0
+    for each, node in _nested(kind, message):
+        name = (text(node, 7), text(node, 4)) if each == "node" else ("", "")
+        if name in functions and name not in counts:
+            counts[name] = _count("function", functions[name], functions, counts=counts)
+        total += (each == "node") + counts.get(name, 0)
+    return total
+
+
+def _in_node(node: Bytes, own: _Functions) -> Iterator[str]:
     domains, names = list(texts(node, 7)) or [""], list(texts(node, 4)) or [""]
     for domain, name in ((domain, name) for domain in domains for name in names):
-        if (domain, name) not in own and (domain not in _DOMAINS or name in _FILE_OPERATORS):
+        if name in _FILE_OPERATORS if domain in _DOMAINS else (domain, name) not in own:
             yield f"operator `{name}` of the domain `{domain}`"
 
 
 def _external(tensor: Bytes) -> Iterator[_Part]:
-    entries = [(next(texts(each, 1), ""), next(texts(each, 2), "")) for each in parts(tensor, 13)]
-    if _EXTERNAL not in numbers(tensor, 14):
+    # Readers cut a number to 32 bits, so any but 0 may mean another file.
+    if not any(numbers(tensor, 14)):
         return
+    entries = [(text(each, 1), text(each, 2)) for each in parts(tensor, 13)]
     values = dict(entries)
     if len(values) != len(entries):
         raise ValueError("a tensor with two places")
@@ -103,13 +133,15 @@ def _wrong_place(path: Path, name: str) -> str:
 
 
 def _in_file(name: str, size: int, external: list[_Part]) -> Iterator[str]:
+    # A part without a length goes to the end of the file.
+    places = [(part.offset, size - part.offset if part.length is None else part.length) for part in external]
     end = 0
-    for offset, length in sorted({(part.offset, part.length if part.length is not None else -1) for part in external}):
-        if offset < 0 or length < -1 or offset + max(length, 0) > size:
+    for offset, length in sorted(set(places)):
+        if offset < 0 or length < 0 or offset + length > size:
             yield f"weights beyond the end of `{name}` (offset {offset:,}, length {length:,}, size {size:,})"
         if length > 0 and offset < end:
             yield f"weights in `{name}` that overlap"
         end = max(end, offset + length)
-    total = sum(part.length or 0 for part in external)
+    total = sum(length for _, length in places)
     if total > 2 * size:
         yield f"weights of {total:,} bytes in a file of {size:,}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from passsearch.frontends.foreign.operators import tensorflow_operators
+from passsearch.frontends.foreign.operators import allowed
 from passsearch.frontends.foreign.wire import Bytes, fields, joined, parts, read, texts
 
 SAVED_MODEL = "saved_model.pb"
@@ -59,7 +59,10 @@ def in_frozen_graph(path: Path) -> Iterator[str]:
 def in_saved_model(folder: Path) -> Iterator[str]:
     """Yield what is not allowed in the folder of a SavedModel."""
     yield from _other_files(folder)
-    for graph in parts(read(folder / SAVED_MODEL), 2):
+    graphs = list(parts(read(folder / SAVED_MODEL), 2))
+    if len(graphs) > 1:
+        yield f"{len(graphs)} graphs, which TensorFlow loads in another way than one"
+    for graph in graphs:
         yield from _in_meta_graph(graph)
 
 
@@ -73,6 +76,8 @@ def _other_files(folder: Path) -> Iterator[str]:
         for inner in sorted(entry.rglob("*")) if entry.name in _FOLDERS else ():
             if _leaves(inner, folder):
                 yield f"`{inner.relative_to(folder)}`, which is a link out of the folder"
+            elif not inner.is_file() and not inner.is_dir():
+                yield f"`{inner.relative_to(folder)}`, which is no file"
 
 
 def _leaves(path: Path, folder: Path) -> bool:
@@ -99,23 +104,33 @@ def _only_saving(meta: Bytes, nodes: Sequence[_Node], functions: Mapping[str, tu
     """Return the names of nodes and functions that only the saver of a SavedModel reaches."""
     saver = joined(meta, 3)
     # With a graph of objects, TensorFlow restores them itself; without one it runs the operator of the saver.
-    has_objects = any(number == 7 for number, _ in fields(meta))
-    starts = {_base(name) for field in ((2, 3) if has_objects else (2,)) for name in texts(saver, field)}
+    has_objects = any(number == 7 and not isinstance(value, int) for number, value in fields(meta))
+    restoring = set(map(_base, texts(saver, 3)))
+    starts = set(map(_base, texts(saver, 2))) | (restoring if has_objects else set())
+    run = set() if has_objects else restoring
     # What any other field names may run: signatures, initializers, objects, collections.
     others = b"\0".join(value for number, value in fields(meta) if number not in (2, 3) and not isinstance(value, int))
     saved = _reached(starts, nodes)
-    used = _reached({node.name for node in nodes if node.name not in saved or node.name.encode() in others}, nodes)
+    outside = {node.name for node in nodes if node.name not in saved or node.name.encode() in others}
+    used = _reached(outside | run, nodes)
     called = _called((node for node in nodes if node.name in saved - used), functions)
     roots = {name for name in functions if name not in called or name.encode() in others}
     kept = _closure(roots, functions) | _called((node for node in nodes if node.name not in saved - used), functions)
-    return (saved - used) | (called - kept)
+    return (saved - used) | (called - kept - _exchanged(meta))
+
+
+def _exchanged(meta: Bytes) -> set[str]:
+    """Return the names of functions that TensorFlow may run in place of others: all with one `api_implements`."""
+    functions = [function for graph in parts(meta, 2) for function in parts(graph, 2, 1)]
+    marked = [each for each in functions if "api_implements" in texts(each, 5, 1)]
+    return {name for function in marked for name in texts(function, 1, 1)}
 
 
 def _reached(starts: set[str], nodes: Iterable[_Node]) -> set[str]:
     """Return the names of nodes that others need, with their own."""
-    inputs: dict[str, tuple[str, ...]] = {}
+    inputs: dict[str, list[str]] = {}
     for node in nodes:
-        inputs[node.name] = inputs.get(node.name, ()) + node.inputs
+        inputs.setdefault(node.name, []).extend(node.inputs)
     found: set[str] = set()
     left = list(starts)
     while left:
@@ -148,7 +163,7 @@ def _refused(
     for node in nodes:
         if node.operator in functions and _FUNCTION.match(node.operator):
             continue
-        if node.operator not in tensorflow_operators() and node.operator not in also:
+        if node.operator not in allowed("tensorflow") and node.operator not in also:
             yield f"operator `{node.operator}`"
 
 
@@ -159,12 +174,12 @@ def _all_nodes(functions: Mapping[str, tuple[_Node, ...]]) -> Iterator[_Node]:
 
 def _functions(graph: Bytes) -> dict[str, tuple[_Node, ...]]:
     """Return the operators of a graph's functions, by name; two of one name count as one with the operators of both."""
-    found: dict[str, tuple[_Node, ...]] = {}
+    found: dict[str, list[_Node]] = {}
     for function in parts(graph, 2, 1):
-        nodes = tuple(_nodes(function, 3))
+        nodes = list(_nodes(function, 3))
         for name in texts(function, 1, 1):
-            found[name] = found.get(name, ()) + nodes
-    return found
+            found.setdefault(name, []).extend(nodes)
+    return {name: tuple(nodes) for name, nodes in found.items()}
 
 
 def _nodes(message: Bytes, field: int) -> Iterator[_Node]:

@@ -5,12 +5,13 @@ PyTorch's ``source_importer.cpp``: ``torch.x`` and ``ops.namespace.x`` are opera
 """
 
 import ast
-import zipfile
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from passsearch.core import archive_texts, check_archive, check_one_root
-from passsearch.frontends.foreign.operators import torch_operators
+from passsearch.core import archive_sizes, archive_texts, check_archive, check_one_root
+from passsearch.frontends.foreign.operators import allowed
 from passsearch.frontends.foreign.torch_pickle import in_pickle
 
 _NAMESPACES = frozenset({"aten", "prim", "quantized", "torchvision"})
@@ -22,8 +23,16 @@ _FUNCTIONS = frozenset(
 )
 """TorchScript's own functions."""
 
-_FILE_METHODS = frozenset({"save", "load", "from_file"})
-"""Operators of PyTorch that open files. A method of such a name cannot be told from the operator of a tensor."""
+_OPERATOR_METHODS = re.compile(
+    r"save|load|from_file|set_|set_data|data_ptr|record_stream|resize_\w+|_(nested|sparse|unsafe|resize|reinterpret)_\w+"
+    r"|\w+_unsafe"
+)
+"""Names of operators on files and raw memory. A method of such a name cannot be told from that of a tensor."""
+
+_CLASSES = frozenset({"quantized", "rnn", "sparse"})
+"""Namespaces of PyTorch's own classes that only hold weights."""
+
+_WEIGHT_METHODS = frozenset({"unpack"})
 
 _ROOTS = frozenset({"torch", "ops"})
 _ENTRIES = (
@@ -40,25 +49,23 @@ def in_script(path: Path) -> Iterator[str]:
         return
     # Decoded, because Python follows a line that names an encoding, and TorchScript does not.
     trees = [ast.parse(content.decode()) for _, content in archive_texts(path, ".py")]
-    methods = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    yield from (f"a method `{name}`" for name in sorted(methods & _FILE_METHODS))
+    methods = _WEIGHT_METHODS | {
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)
+    }
+    yield from (f"a method `{name}`" for name in sorted(filter(_OPERATOR_METHODS.fullmatch, methods)))
     for tree in trees:
-        yield from _in_tree(tree, methods)
-    sizes = _record_sizes(path)
+        yield from _in_tree(tree, methods | _WEIGHT_METHODS)
+    sizes = archive_sizes(path)
     for name, content in archive_texts(path, ".pkl"):
         if not name.endswith("/traced_inputs.pkl"):  # which is not loaded, and lacks its tensors
             yield from in_pickle(content, name, sizes=sizes)
 
 
-def _record_sizes(path: Path) -> dict[str, int]:
-    with zipfile.ZipFile(path) as archive:
-        return {entry.filename: entry.file_size for entry in archive.infolist()}
-
-
-def _in_tree(tree: ast.AST, methods: set[str]) -> Iterator[str]:
+def _in_tree(tree: ast.AST, methods: Collection[str]) -> Iterator[str]:
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    # A class or function of the file is called by a local name.
-    local = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    # Outer functions come first, so a call belongs to the innermost.
+    callable_names = {id(node): names for each in functions for names in [_callable(each)] for node in ast.walk(each)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and id(node) not in inner:
             yield from _in_name(_names(node))
@@ -66,8 +73,25 @@ def _in_tree(tree: ast.AST, methods: set[str]) -> Iterator[str]:
             yield f"`{node.id}` as a value"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield from _in_method(node.func, methods)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield from (f"a function `{name}`" for name in {node.func.id} - _FUNCTIONS - local)
+        elif isinstance(node, ast.Call):
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            if name not in callable_names.get(id(node), _FUNCTIONS):
+                yield f"a call of `{name or ast.unparse(node.func)[:40]}`"
+
+
+def _callable(function: ast.FunctionDef) -> frozenset[str]:
+    """Return the names that a function may call: TorchScript's, and its own for operators or code of the file."""
+    names = (node for node in ast.walk(function) if isinstance(node, ast.Name))
+    stored = Counter(node.id for node in names if isinstance(node.ctx, ast.Store))
+    named = [
+        node.targets[0].id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and len(node.targets) == 1
+        if isinstance(node.value, ast.Attribute) and _names(node.value)[0] in {*_ROOTS, "__torch__"}
+    ]
+    own = {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
+    # A name with two values may be another one where it is called.
+    return frozenset(name for name in named if stored[name] == 1) | (_FUNCTIONS - own - set(stored))
 
 
 def _names(node: ast.expr) -> list[str]:
@@ -80,15 +104,17 @@ def _names(node: ast.expr) -> list[str]:
 def _in_name(names: Sequence[str]) -> Iterator[str]:
     """Yield an operator that is not allowed, whether it is called or made a value."""
     text = ".".join(names)
-    if names[0] == "torch" and not (len(names) == 2 and names[1] in torch_operators()):
+    if names[0] == "torch" and not (len(names) == 2 and names[1] in allowed("torch")):
         yield f"operator `{text}`"
+    if names[:3] == ["__torch__", "torch", "classes"] and names[3:4] and names[3] not in _CLASSES:
+        yield f"the class `{text}`"
     if names[0] == "ops":
-        known = len(names) == 3 and names[1] in _NAMESPACES and names[2] in torch_operators()
+        known = len(names) == 3 and names[1] in _NAMESPACES and names[2] in allowed("torch")
         if not known:
             yield f"operator `{text}`"
 
 
-def _in_method(function: ast.Attribute, methods: set[str]) -> Iterator[str]:
+def _in_method(function: ast.Attribute, methods: Collection[str]) -> Iterator[str]:
     root = _names(function)[0]
     if root not in {*_ROOTS, "__torch__"} and function.attr not in methods:
         yield f"a method `{function.attr}` that it does not define"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import check_archive
+from passsearch.frontends.foreign.torch_pickle import SAVED_ENTRIES
 
 CONFIGURATION = "config.json"
 """Name of the configuration in the folder."""
@@ -21,12 +22,13 @@ weights from elsewhere."""
 _OTHER_FILES = ("adapter_config.json",)
 """Files that make transformers load another folder."""
 
-_ENTRIES = r"[^/]+/(data\.pkl|version|byteorder|data/\d+|\.data/\w+|\.format_version|\.storage_alignment)"
-
 
 def in_folder(folder: Path) -> Iterator[str]:
     """Yield what a folder with ``config.json`` would load from elsewhere or run."""
     yield from _in_configuration(json.loads((folder / CONFIGURATION).read_bytes()))
+    for entry in sorted(folder.iterdir()):
+        if not entry.is_file() and not entry.is_dir():
+            yield f"`{entry.name}`, which is no file"
     for name in _OTHER_FILES:
         if (folder / name).exists():
             yield f"`{name}`, which names another folder"
@@ -35,7 +37,7 @@ def in_folder(folder: Path) -> Iterator[str]:
             if shard != Path(str(shard)).name:
                 yield f"weights in `{shard}`, which is not in the folder"
     for weights in sorted(folder.glob("*.bin")):
-        yield from check_archive(weights, _ENTRIES)
+        yield from check_archive(weights, SAVED_ENTRIES)
 
 
 def _in_configuration(root: Any) -> Iterator[str]:
@@ -52,8 +54,10 @@ def _in_configuration(root: Any) -> Iterator[str]:
 def _in_part(node: dict[str, Any]) -> Iterator[str]:
     yield from (f"`{key}` in its configuration" for key in _CODE if node.get(key))
     for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
-        if not isinstance(node.get(key), dict) and node.get(key) not in _ATTENTION:
-            yield f"the attention `{node[key]}`"
+        value = node.get(key)
+        for each in value.values() if isinstance(value, dict) else (value,):  # one for each part of the model
+            if each not in _ATTENTION:
+                yield f"the attention `{each}`"
     for key in ("backbone", "architecture"):
         if isinstance(node.get(key), str) and set(node[key]) & set(":/\\"):
             yield f"the {key} `{node[key]}`, which is elsewhere"

@@ -9,6 +9,9 @@ Bytes: TypeAlias = "bytes | memoryview"
 
 _VARINT, _DOUBLE, _LENGTH, _FLOAT = 0, 1, 2, 5
 _FIXED = {_DOUBLE: 8, _FLOAT: 4}
+_MOST_FIELDS = 1 << 29
+"""Numbers of fields are below; some readers cut larger ones to 32 bits."""
+
 _MOST_BYTES = 10
 """Bytes of the longest number, which has 64 bits."""
 
@@ -26,7 +29,7 @@ def joined(message: Bytes, field: int) -> Bytes:
 
 
 def fields(message: Bytes) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield the number and the value of each field: an integer, or the content of a text, message or packed list.
+    """Yield the number and the value of each field: a number, or the content of a text, message or packed list.
 
     Raises:
         ValueError: A field is cut, has an unknown type, or is written in another way than every serializer writes it.
@@ -35,8 +38,8 @@ def fields(message: Bytes) -> Iterator[tuple[int, int | memoryview]]:
     while place < len(view):
         tag, place = _number(view, place)
         number, kind = tag >> 3, tag & 7
-        if number == 0:
-            raise ValueError("a field with the number 0")
+        if not 0 < number < _MOST_FIELDS:
+            raise ValueError(f"a field with the number {number}")
         if kind == _VARINT:
             value, place = _number(view, place)
             yield number, value
@@ -49,7 +52,9 @@ def fields(message: Bytes) -> Iterator[tuple[int, int | memoryview]]:
             raise ValueError(f"a field of the type {kind}")
         if size > len(view) - place:
             raise ValueError("a field that is longer than its message")
-        yield number, view[place : place + size]
+        content = view[place : place + size]
+        # Readers take a field of another type than that of their schema for an unknown one.
+        yield number, content if kind == _LENGTH else int.from_bytes(content, "little")
         place += size
 
 
@@ -90,6 +95,18 @@ def texts(message: Bytes, *path: int) -> Iterator[str]:
     """
     for value in parts(message, *path):
         yield str(value, "utf-8")
+
+
+def text(message: Bytes, field: int) -> str:
+    """Return the text of a field, empty without the field.
+
+    Raises:
+        ValueError: ``texts`` refuses it, or it occurs several times, of which readers take the last.
+    """
+    found = list(texts(message, field))
+    if len(found) > 1:
+        raise ValueError(f"field {field} twice")
+    return found[0] if found else ""
 
 
 def numbers(message: Bytes, field: int) -> Iterator[int]:

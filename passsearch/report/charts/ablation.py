@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from passsearch.errors import UserError
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT
 from passsearch.report.charts.chart import Chart
 from passsearch.report.charts.ratios import ratio_chart
 from passsearch.report.run_record import RunRecord
 
-METRICS = {"throughput": "throughput", "compile_time": "compile time"}
+METRICS = {objective.name: objective.title for objective in (THROUGHPUT, COMPILE_TIME)}
 KINDS = {"ladder": "passes added one by one", "without": "each pass left out once"}
 
 
-def ablation_chart(record: RunRecord, *, metric: str = "throughput", kind: str = "ladder") -> Chart:
+def ablation_chart(record: RunRecord, *, metric: str = THROUGHPUT.name, kind: str = "ladder") -> Chart:
     """Return one metric of the winner with its passes added, or left out, one by one.
 
     Args:

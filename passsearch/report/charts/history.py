@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from passsearch.core import SPEED_OBJECTIVES
+from passsearch.objectives import Objective, recorded_objective
 from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
 from passsearch.report.formatting import format_number, lookup
 from passsearch.report.rows import baseline_name, label
@@ -12,44 +12,33 @@ from passsearch.report.run_record import RunRecord
 
 
 @dataclass(frozen=True)
-class Objective:
+class Comparison:
     """How candidates of a search are compared.
 
     Attributes:
         title: What is compared, relative to the baseline; more is better.
-        name: Name of the objective.
+        objective: The objective.
         baseline: The baseline as the search measured it.
     """
 
     title: str
-    name: str
+    objective: Objective
     baseline: Mapping[str, Any]
 
     def gain(self, candidate: Mapping[str, Any]) -> float | None:
         """Return how many times better a candidate is than the baseline; ``None`` if that was not measured."""
-        if self.name in SPEED_OBJECTIVES:
-            return drawable(lookup(candidate, "ratio", "ratio"))
-        first, second = (drawable(lookup(each, *PLACES[self.name])) for each in (self.baseline, candidate))
+        first, second = (drawable(lookup(each, *self.objective.place)) for each in (self.baseline, candidate))
+        if self.objective.is_speed:
+            return second
         return first / second if first and second else None
 
 
-PLACES = {
-    "compile_time": ("compile_s",),
-    "memory": ("memory_bytes", "peak_rss"),
-    "power": ("power_w", "median"),
-    "energy": ("energy_j",),
-}
-"""Places of metrics in a measurement, by objective."""
-
-
-def objective_of(document: Mapping[str, Any]) -> Objective:
-    """Return the objective of a run, and the baseline as the search measured it."""
-    name, baseline = str(lookup(document, "verdict", "objective") or "throughput"), baseline_name(document)
-    name = name if name in PLACES or name == "latency" else "throughput"
+def comparison_of(document: Mapping[str, Any]) -> Comparison:
+    """Return how a run's candidates are compared: by its objective, with the baseline as the search measured it."""
+    objective, baseline = recorded_objective(document.get("verdict") or {}), baseline_name(document)
     rows = [*(document.get("baselines") or []), *trials(document)]
     reference = next((row for row in rows if row.get("name") == baseline), document.get("baseline") or {})
-    what = {"throughput": "throughput", "latency": "speed"}.get(name, f"gain in {name.replace('_', ' ')}")
-    return Objective(f"{what}, {baseline} = 1", name, reference)
+    return Comparison(f"{objective.chart_title}, {baseline} = 1", objective, reference)
 
 
 def trials(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -59,8 +48,8 @@ def trials(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def history_chart(record: RunRecord) -> Chart:
     """Return the gain of every candidate over time. Without a log, the order of the candidates stands for the time."""
-    objective = objective_of(record.document)
-    points = sorted(_points(record, objective), key=lambda point: point.x)
+    comparison = comparison_of(record.document)
+    points = sorted(_points(record, comparison), key=lambda point: point.x)
     best, line = 0.0, []
     for point in points:
         best = max(best, point.y)
@@ -74,12 +63,13 @@ def history_chart(record: RunRecord) -> Chart:
         Series("candidate", tuple(points), colour=OTHER),
     )
     values = [point.y for point in points]
-    return Chart("History of the search", Axis(times), Axis(objective.title, is_log=spans_much(values), mark=1), series)
+    gains = Axis(comparison.title, is_log=spans_much(values), mark=1)
+    return Chart("History of the search", Axis(times), gains, series)
 
 
-def _points(record: RunRecord, objective: Objective) -> Iterator[Point]:
+def _points(record: RunRecord, comparison: Comparison) -> Iterator[Point]:
     for number, trial in enumerate(trials(record.document), start=1):
-        gain = objective.gain(trial)
+        gain = comparison.gain(trial)
         time_s = record.build_time_s(trial) if record.built_s else float(number)
         if gain is not None and time_s is not None:
             yield Point(time_s, gain, f"{label(trial)}: {format_number(gain)}")

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.core import SPEED_OBJECTIVES
+from passsearch.objectives import OBJECTIVES, recorded_objective
 from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
 from passsearch.report.formatting import format_ratio, lookup
 from passsearch.report.rows import baseline_name
 
-TITLES = {"throughput": "throughput", "compile_time": "compile time", "memory": "memory", "power": "power"}
-TITLES |= {"energy": "energy", "twin": "a build to its twin"}
+TITLES = {objective.name: objective.title for objective in OBJECTIVES} | {"twin": "a build to its twin"}
 
 WIDEST = 100
 """Factor between a ratio and the ends of its interval, beyond which the interval is cut off."""
@@ -24,8 +23,7 @@ def ratios_chart(document: Mapping[str, Any]) -> Chart:
     # Green is for a gain that is certain: not for one of the search's own measurements, and not for noise.
     never_green = {"twin"} if verdict.get("confirmed") else set(TITLES)
     if not verdict.get("improved"):
-        objective = str(verdict.get("objective"))
-        never_green.add("throughput" if objective in SPEED_OBJECTIVES else objective)
+        never_green.add(recorded_objective(verdict).ratio_key)
     colours = [OTHER if name in never_green else None for name, ratio in ratios if ratio_value(ratio) is not None]
     return ratio_chart("The winner and the baseline", title, rows, colours=colours)
 

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from hostile_files.wire import field
+from hostile_files.wire import field, number
 
 SIGNATURE = field(5, field(1, "serving_default") + field(2, field(2, field(1, "y") + field(2, field(1, "y:0")))))
 WRITERS = (
@@ -89,7 +89,27 @@ def _saving(folder: Path) -> Iterator[Path]:
     yield saved(folder / "sm-save-signature", signed + saver("y", "y") + SIGNATURE + objects)
     restored = field(2, graph(node("Placeholder", "path"), node("WriteFile", "r", "path")))
     yield saved(folder / "sm-restore", restored + saver("r", "r"))
+    saving = field(2, graph(node("Const", "p"), node("SaveV2", "s", "p"), node("NoOp", "r", "^s")))
+    yield saved(folder / "sm-restore-and-save", saving + saver("r", "r"))
+    # A field of another type than the schema's is none for TensorFlow.
+    yield saved(folder / "sm-no-objects", saving + saver("r", "r") + field(7, 1))
+    yield saved(folder / "sm-fixed-objects", saving + saver("r", "r") + number(7 << 3 | 5) + bytes(4))
+    functions = {"writing": save, "reading": node("NoOp")}
+    calls = [node("StatefulPartitionedCall", f"{name}-call", function=name) for name in functions]
+    implementations = b"".join(_implementation(name, inner) for name, inner in functions.items())
+    exchanged = field(2, graph(*calls) + field(2, implementations))
+    yield saved(folder / "sm-exchanged", exchanged + saver("writing-call", "writing-call") + SIGNATURE + objects)
+    two = saved(folder / "sm-two-graphs", saving + saver("s", "r") + objects)
+    with (two / "saved_model.pb").open("ab") as file:
+        file.write(field(2, field(2, graph(node("Relu"))) + objects))
+    yield two
     yield saved(folder / "sm-restore-by-saving", field(2, graph(node("SaveV2", "r"))) + saver("s", "r"))
+
+
+def _implementation(name: str, inner: bytes) -> bytes:
+    """Return a function that may stand for all others of the same interface."""
+    interface = field(5, field(1, "api_implements") + field(2, field(2, "any")))
+    return field(1, field(1, field(1, name)) + field(3, inner) + interface)
 
 
 def _folders(folder: Path) -> Iterator[Path]:

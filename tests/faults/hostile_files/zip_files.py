@@ -45,6 +45,9 @@ def write(folder: Path) -> Iterator[Path]:
         encrypted.read_bytes().replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
     )
     yield encrypted
+    before = program(folder / "before.pt2")
+    before.write_bytes(b"\x89HDF" + before.read_bytes())
+    yield before
     yield program(folder / "deep.pt2", "[" * 200_000)
 
 

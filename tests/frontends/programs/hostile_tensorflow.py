@@ -13,9 +13,10 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import h5py
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 FOLDER, CANARY = map(Path, sys.argv[1:3])
-LOAD = "import sys, tensorflow as tf; tf.saved_model.load(sys.argv[1])"
+LOAD = "import sys, tensorflow as tf; tf.saved_model.load(sys.argv[1], tags=['serve'])"
 LOAD_KERAS = "import sys, tensorflow as tf; tf.keras.models.load_model(sys.argv[1], compile=False)"
 
 
@@ -73,6 +74,27 @@ def keras(name: str, function: str, *arguments: object) -> None:
         file.create_group("model_weights").attrs["layer_names"] = []
 
 
+def first_version(name: str, *, second: bool = False) -> None:
+    """Write a SavedModel whose operator that restores saves; ``second`` adds a graph and one of objects to each."""
+    one, model = tf.compat.v1, saved_model_pb2.SavedModel(saved_model_schema_version=1)
+    with tf.Graph().as_default() as graph:
+        one.placeholder_with_default("", [], name="path")
+        prefix, values = tf.constant(str(CANARY / name)), [tf.constant(1.0)]
+        save = tf.raw_ops.SaveV2(prefix=prefix, tensor_names=["a"], shape_and_slices=[""], tensors=values, name="save")
+        with tf.control_dependencies([save]):
+            tf.no_op(name="restore")
+    for tag in ("serve", "other") if second else ("serve",):
+        part = model.meta_graphs.add()
+        part.graph_def.CopyFrom(graph.as_graph_def())
+        part.meta_info_def.tags.append(tag)
+        part.saver_def.filename_tensor_name, part.saver_def.restore_op_name = "path:0", "restore"
+        part.saver_def.save_tensor_name = "restore:0"
+        if second:
+            part.object_graph_def.nodes.add()
+    (FOLDER / name / "variables").mkdir(parents=True)
+    (FOLDER / name / "saved_model.pb").write_bytes(model.SerializeToString())
+
+
 def main() -> None:
     """Write all files, and load each in a process of its own."""
     FOLDER.mkdir()
@@ -82,6 +104,8 @@ def main() -> None:
         tf.saved_model.save(network, str(FOLDER / kind), signatures=network.__call__)
     keras("copy", "io.gfile.copy", "/etc/hostname", {"dst": str(CANARY / "copy"), "overwrite": True})
     keras("directory", "io.gfile.makedirs", str(CANARY / "directory"), {})
+    first_version("restore")
+    first_version("two-graphs", second=True)
     for file in CANARY.iterdir():  # tracing may have written too
         file.unlink()
     for path in sorted(FOLDER.iterdir()):

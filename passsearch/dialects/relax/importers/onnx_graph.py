@@ -99,13 +99,20 @@ class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        return relax.op.clip(inputs[0], float(attr.get("min", -np.inf)), float(attr.get("max", np.inf)))
+        lowest, highest = _extremes(str(inputs[0].ty.dtype))
+        return relax.op.clip(inputs[0], float(attr.get("min", lowest)), float(attr.get("max", highest)))
 
     @classmethod
     def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        data, low, high = inputs[0], _bound(inputs[1], -np.inf, params), _bound(inputs[2], np.inf, params)
-        if low is None or high is None or "float" not in str(data.ty.dtype):
-            return cls._between(bb, data, inputs[1], inputs[2])
+        data, *bounds = inputs[0], inputs[1], inputs[2]
+        dtype = str(data.ty.dtype)
+        if "float" not in dtype:
+            return cls._between(bb, data, *bounds)
+        pairs = zip(bounds, _extremes(dtype), strict=True)
+        bounds = [relax.const(extreme, dtype) if bound is None else bound for bound, extreme in pairs]
+        low, high = (_bound(bound, params) for bound in bounds)
+        if low is None or high is None:
+            return cls._between(bb, data, *bounds)
         return relax.op.clip(data, min(low, high), high)  # ONNX takes the upper bound if the bounds are exchanged
 
     @classmethod
@@ -118,10 +125,13 @@ class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
         return data
 
 
-def _bound(value: Any, default: float, params: Any) -> float | None:
+def _extremes(dtype: str) -> tuple[float, float]:
+    """Return the bounds of a Clip without bounds, which also bound infinities."""
+    return tirx.min_value(dtype).value, tirx.max_value(dtype).value
+
+
+def _bound(value: Any, params: Any) -> float | None:
     """Return a constant bound; ``None`` for a bound that is computed or NaN."""
-    if value is None:
-        return default
     constant = onnx_frontend.get_constant(value, params)
     if not isinstance(constant, GenericConst):
         return None

@@ -7,6 +7,7 @@
   variance by one less than the number of elements.
 * Other norms in float16 overflow at values of some hundreds; here they are computed in float32.
 * ``LpNormalization`` is missing.
+* ``MeanVarianceNormalization`` subtracts squares, of which little is left where the mean is large.
 * ``Dropout`` outside of training keeps everything; its mask is boolean. In training it is refused.
 """
 
@@ -116,6 +117,17 @@ class LpNormalization(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
         return op.where(op.equal(norm, number(0, x)), number(0, x), op.divide(x, norm))
 
 
+class MeanVarianceNormalization(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
+    """Converter of MeanVarianceNormalization; ONNX adds to the deviation what avoids a division by 0."""
+
+    @classmethod
+    def _impl_v9(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        data, axes = inputs[0], list(attr.get("axes", (0, 2, 3)))
+        centred = bb.emit(op.subtract(data, op.mean(data, axes, keepdims=True)))
+        deviation = op.sqrt(op.mean(op.multiply(centred, centred), axes, keepdims=True))
+        return op.divide(centred, op.add(deviation, number(1e-9, data)))
+
+
 def _weighed(old: Any, new: Any, weight: float) -> Any:
     return op.add(
         op.multiply(old, number(weight, old)), op.multiply(op.astype(new, dtype_of(old)), number(1 - weight, old))
@@ -155,11 +167,12 @@ def _in_float32(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, pa
     return op.astype(bb.normalize(convert(bb, wide, attr, params)), "float16")
 
 
-WIDENED = ("GroupNormalization", "InstanceNormalization", "MeanVarianceNormalization")
+WIDENED = ("GroupNormalization", "InstanceNormalization")
 """Operators whose squares overflow in float16, and which ONNX Runtime computes in float32."""
 
 NORMS: Mapping[str, Any] = {
     **{kind: Wrapped(getattr(onnx_frontend, kind), _in_float32) for kind in WIDENED},
+    "MeanVarianceNormalization": Wrapped(MeanVarianceNormalization, _in_float32),
     "BatchNormalization": BatchNormalization,
     "Dropout": Dropout,
     "LayerNormalization": LayerNormalization,

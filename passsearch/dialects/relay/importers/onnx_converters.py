@@ -30,7 +30,12 @@ from passsearch.dialects.onnx_nodes import Inputs, replaced
 from passsearch.dialects.refusal import refuse_unread_resize
 from passsearch.dialects.relay.importers.local_inference import dtype_of
 from passsearch.dialects.relay.importers.onnx_elements import elements
-from passsearch.dialects.relay.importers.onnx_norms import batch_norm, per_channel_group_norm, per_group_group_norm
+from passsearch.dialects.relay.importers.onnx_norms import (
+    batch_norm,
+    mean_variance_norm,
+    per_channel_group_norm,
+    per_group_group_norm,
+)
 from passsearch.dialects.relay.importers.onnx_recurrent import recurrent
 from passsearch.dialects.relay.importers.onnx_shapes import (
     compress,
@@ -129,6 +134,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             # Early versions of TVM lack it.
             **{name: _gelu(convert) for name, convert in table(opset).items() if name == "Gelu"},
             "GroupNormalization": per_channel_group_norm if opset >= 21 else per_group_group_norm,
+            "MeanVarianceNormalization": mean_variance_norm,
         }
 
     return converters

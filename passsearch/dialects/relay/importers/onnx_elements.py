@@ -4,7 +4,7 @@
   not a number. Some of them, and ``HardSigmoid``, refuse other types than float32.
 * ``Softplus``, ``Mish`` and ``LogSoftmax`` overflow for large values.
 * ``BitShift`` by the width of the type or more is what the processor makes of it; signed integers are refused.
-* ``Clip`` with an upper bound below the lower one gives the lower one.
+* ``Clip`` with an upper bound below the lower one gives the lower one, and an infinity stays where there is no bound.
 * ``Mean`` joins its inputs and takes the mean over the first dimension.
 * ``Mod`` of floats without ``fmod`` is not defined by ONNX; it is computed as Python does.
 * ``PRelu`` broadcasts its slopes from the last dimension on, as ONNX defines it from operator set 7 on.
@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+import tvm
 from tvm import relay
 from tvm.relay.frontend.common import infer_shape
 
@@ -150,24 +151,20 @@ def _log_softmax_along(value: Any, axis: int) -> Any:
     return gap - relay.log(relay.sum(relay.exp(gap), axis=axis, keepdims=True))
 
 
-def _clip(convert: Converter) -> Converter:
-    """Return a converter that gives the upper bound where the bounds are exchanged, and takes computed bounds."""
-
-    def clip(inputs: Any, attr: Any, params: Any) -> Any:
-        data, low, high = inputs[0], inputs[1], inputs[2]
-        bounds = [bound for bound in (low, high) if bound is not None]
-        if not bounds:
-            return convert(inputs, attr, params) if "min" in attr or "max" in attr else relay.copy(data)
-        values = [bound.data.numpy().item() for bound in bounds if isinstance(bound, relay.Constant)]
-        is_known = len(values) == len(bounds) and not any(map(math.isnan, values))
-        if is_known and _is_float(data):
-            lowest = values[0] if low is not None else -math.inf
-            highest = values[-1] if high is not None else math.inf
-            return relay.clip(data, min(lowest, highest), highest)
-        data = data if low is None else largest(low, data)
-        return data if high is None else smallest(high, data)
-
-    return clip
+def _clip(inputs: Any, attr: Any, params: Any) -> Any:
+    data, low, high, dtype = inputs[0], inputs[1], inputs[2], dtype_of(inputs[0])
+    if _is_float(data):
+        lowest, highest = (limit(dtype).value for limit in (tvm.tir.min_value, tvm.tir.max_value))
+        low = relay.const(attr.get("min", lowest), dtype) if low is None else low
+        high = relay.const(attr.get("max", highest), dtype) if high is None else high
+        values = [bound.data.numpy().item() for bound in (low, high) if isinstance(bound, relay.Constant)]
+        # TVM removes a clip to all finite numbers, which infinities are none of.
+        if len(values) == 2 and not any(map(math.isnan, values)) and values != [lowest, highest]:
+            return relay.clip(data, min(values), values[1])
+    elif low is None and high is None:
+        return relay.copy(data)
+    data = data if low is None else largest(low, data)
+    return data if high is None else smallest(high, data)
 
 
 def _mod(inputs: Any, attr: Any, params: Any) -> Any:
@@ -222,7 +219,7 @@ def elements(opset: int, table: Mapping[str, Converter]) -> dict[str, Converter]
     return {
         "BitShift": _bit_shift(table["BitShift"]),
         "Celu": _celu,
-        "Clip": _clip(table["Clip"]),
+        "Clip": _clip,
         "Elu": _elu,
         "HardSigmoid": _hard_sigmoid,
         "LogSoftmax": _log_softmax(1, flattens=True) if opset < 13 else _log_softmax(-1, flattens=False),

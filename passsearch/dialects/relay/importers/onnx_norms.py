@@ -3,6 +3,7 @@
 * ``BatchNormalization`` in training mode uses the statistics of the batch; TVM takes the running ones. Its running
   outputs are computed as well, and with scales, means and variances that come at run time.
 * ``GroupNormalization`` is missing.
+* ``MeanVarianceNormalization`` subtracts squares, of which little is left where the mean is large.
 """
 
 from __future__ import annotations
@@ -68,6 +69,15 @@ def _normalized(data: Any, scale: Any, shift: Any, mean: Any, var: Any, epsilon:
 def _by_channel(value: Any, data: Any) -> Any:
     """Return a vector in the shape that is broadcast along the channels of the data."""
     return relay.reshape(value, (-1, *(1,) * (len(infer_shape(data)) - 2)))
+
+
+def mean_variance_norm(inputs: Any, attr: Any, params: Any) -> Any:
+    """Convert a division by the standard deviation; ONNX adds to it what keeps constant data from a division by 0."""
+    axes, data, dtype = list(attr.get("axes", (0, 2, 3))), inputs[0], dtype_of(inputs[0])
+    data = relay.cast(data, "float32") if dtype == "float16" else data
+    gap = data - relay.mean(data, axis=axes, keepdims=True)
+    deviation = relay.sqrt(relay.mean(gap * gap, axis=axes, keepdims=True))
+    return relay.cast(gap / (deviation + relay.const(1e-9, dtype_of(data))), dtype)
 
 
 def per_channel_group_norm(inputs: Any, attr: Any, params: Any) -> Any:

@@ -13,15 +13,15 @@ from passsearch.engines.contract import Request
 Result = TypeVar("Result")
 
 
-class Lanes:
+class RequestThreads:
     """A thread for each function. The threads stay, because engines keep pools of their own for each of them."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
-        self._lanes = [(ThreadPoolExecutor(1), request) for request in requests]
+        self._threads = [(ThreadPoolExecutor(1), request) for request in requests]
 
     def warm_up(self) -> None:
         """Run every function once, all at the same time."""
-        self._run([request for _, request in self._lanes])
+        self._run([request for _, request in self._threads])
 
     def rate(self, longest_s: float) -> float:
         """Return inferences per second, all threads together; each begins no further one after ``longest_s``.
@@ -29,12 +29,12 @@ class Lanes:
         The time is that from the first begin to the last end. A thread that waits for a core begins late, and rates of
         threads that ran one after another would add up to more than the cores can do.
         """
-        start = _Start(Barrier(len(self._lanes)))
-        lanes = self._run([partial(_count, request, longest_s, start) for _, request in self._lanes])
-        return sum(count for count, _ in lanes) / (max(end_s for _, end_s in lanes) - start.begin_s)
+        start = _Start(Barrier(len(self._threads)))
+        counted = self._run([partial(_count, request, longest_s, start) for _, request in self._threads])
+        return sum(count for count, _ in counted) / (max(end_s for _, end_s in counted) - start.begin_s)
 
     def _run(self, functions: Sequence[Callable[[], Result]]) -> list[Result]:
-        futures = [lane.submit(function) for (lane, _), function in zip(self._lanes, functions, strict=True)]
+        futures = [thread.submit(function) for (thread, _), function in zip(self._threads, functions, strict=True)]
         wait(futures)
         return [future.result() for future in futures]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from passsearch.errors import UserError
-from passsearch.search import learn_schedules, schedule_learning
 from passsearch.store import Log
+from passsearch.studies import learn_schedules, schedule_learning
 
 OWN = "ScheduleCPU"
 ROWS, LONGER = "ScheduleCPU{rows=8}", "ScheduleCPU{pack=true,rows=8}"

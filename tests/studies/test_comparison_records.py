@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from passsearch.evaluate import ProcessSamples
-from passsearch.search.comparison_records import ComparisonSamples
+from passsearch.studies.comparison_records import ComparisonSamples
 
 ROUNDS = 6
 

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from passsearch.core import SPEED_OBJECTIVES, Candidate, Failure, Pipeline
+from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
-from passsearch.search.ablation_document import (
+from passsearch.objectives import THROUGHPUT, Objective, recorded_objective
+from passsearch.search.document import Document, ratio_document
+from passsearch.studies.ablation_document import (
     LEAST_SHARE,
     NOTHING,
     UNDECIDED,
@@ -17,17 +19,16 @@ from passsearch.search.ablation_document import (
     AblationRows,
     ablation_document,
 )
-from passsearch.search.ablation_records import CompileRounds, Readings, compile_key
-from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
-from passsearch.search.comparison import built_baseline, time_contenders
-from passsearch.search.comparison_records import (
+from passsearch.studies.ablation_records import CompileRounds, Readings, compile_key
+from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
+from passsearch.studies.comparison import built_baseline, time_contenders
+from passsearch.studies.comparison_records import (
     BASELINE,
     ComparisonOptions,
     ComparisonSamples,
     Contender,
     Side,
 )
-from passsearch.search.document import Document, ratio_document
 
 FIRST_LOOK, LOOK_STEP = 5, 2
 """Number of timing processes after which an ablation may end once all is decided, and the number until the next look.
@@ -54,7 +55,7 @@ class Ablation:
     side: Side
     baseline: Candidate
     winner: Candidate
-    objective: str
+    objective: Objective
     progress: Callable[[str, int, int], None]
     left_s: Callable[[], float]
     until_decided: bool = False
@@ -118,7 +119,7 @@ class Ablation:
         contenders, indices = self._contenders(built_steps(steps), reference)
         runs = not self.evaluator.session.cannot_run_reason
         plans = self.evaluator.plans
-        most = plans.most_repetitions if self.objective == "compile_time" else plans.compile_pairs
+        most = plans.most_repetitions if self.objective.is_of_compiles else plans.compile_pairs
         pipelines = {compile_key(step.candidate): step.candidate for step in steps if step.name in indices}
         compiles = CompileRounds(self.evaluator, [self.baseline, *pipelines.values()], most, self.left_s)
 
@@ -151,7 +152,7 @@ class Ablation:
 
         This follows from throughput and never from compile times, so it is no bias in these.
         """
-        matters = [step for step in steps if self.objective == "compile_time" or speeds.get(step.name) == NOTHING]
+        matters = [step for step in steps if self.objective.is_of_compiles or speeds.get(step.name) == NOTHING]
         without = [step for step in matters if step.name in speeds]
         top = [step for step in steps if step.kind == LADDER][-1]
         different = {compile_key(step.candidate): step.candidate for step in [top, *without]}
@@ -227,7 +228,7 @@ class Ablation:
             return None
         if first.digest == second.digest:
             return self._minimal_document(shorter, same_binary=True, ratio=None)
-        if self.objective not in SPEED_OBJECTIVES:
+        if not self.objective.is_speed:
             return None  # only throughput is measured here
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
         compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.left_s)
@@ -254,7 +255,7 @@ class Ablation:
             "pipeline": str(candidate.pipeline),
             "passes": [str(step) for step in candidate.pipeline.passes],
             "same_binary": same_binary,
-            "throughput": ratio_document(ratio),
+            THROUGHPUT.name: ratio_document(ratio),
             "deployment": deployment,
         }
 
@@ -291,7 +292,7 @@ def ablate_run(
     best = document["best"]
     winner = Candidate.from_json(best)
     baseline = evaluator.session.dialect.baseline
-    objective = str(document["verdict"]["objective"])
+    objective = recorded_objective(document["verdict"])
     ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, left_s, until_decided).execute()
     return {
         **ablation,

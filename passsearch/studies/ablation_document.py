@@ -9,10 +9,11 @@ from typing import Any
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio, is_improvement, level_of_looks, mean_ratio
-from passsearch.search.ablation_records import Readings
-from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
-from passsearch.search.comparison_records import BASELINE
+from passsearch.objectives import COMPILE_TIME, THROUGHPUT, Objective
 from passsearch.search.document import Document, ratio_document
+from passsearch.studies.ablation_records import Readings
+from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
+from passsearch.studies.comparison_records import BASELINE
 
 LEAST_SHARE = 0.98
 """Share of the winner's throughput that a shorter form must certainly keep to be called as fast. It is the share of the
@@ -74,7 +75,7 @@ class AblationRows:
     readings: Readings
     reference: Built
     baseline: Candidate
-    objective: str
+    objective: Objective
 
     @property
     def level(self) -> float:
@@ -101,12 +102,15 @@ class AblationRows:
             "name": step.name,
             "pass": str(step.subject) if step.subject else None,
             "passes": [str(each) for each in step.candidate.pipeline.passes],
-            "throughput": ratio_document(self._throughput(step.name)),
-            "compile_time": ratio_document(self._compile_ratio(step.candidate, self.baseline)) if built else None,
+            THROUGHPUT.name: ratio_document(self._throughput(step.name)),
+            COMPILE_TIME.name: ratio_document(self._compile_ratio(step.candidate, self.baseline)) if built else None,
             "latency_s": self._latency_s(step.name),
             "fastest_s": self._fastest_s(step.name),
             "compile_s": self._compile_s(step.candidate) if built else None,
-            "gain": {"throughput": ratio_document(speed.ratio), "compile_time": ratio_document(compiling.ratio)},
+            "gain": {
+                THROUGHPUT.name: ratio_document(speed.ratio),
+                COMPILE_TIME.name: ratio_document(compiling.ratio),
+            },
             **self._kernels(built, before),
             "same_binary_as": self._same_binary(step) if built else None,
             "failure": outcome.to_json() if isinstance(outcome, Failure) else None,
@@ -132,7 +136,7 @@ class AblationRows:
         if step.outcome is None:
             return UNDECIDED
         first, second = by_speed, by_compile_time
-        if self.objective == "compile_time" or self.evaluator.session.cannot_run_reason:
+        if self.objective.is_of_compiles or self.evaluator.session.cannot_run_reason:
             first, second = second, first
         # A pass that leaves the objective alone may still gain something else, which is a reason to keep it.
         return GAIN if first == NOTHING and second == GAIN else first
@@ -184,7 +188,7 @@ class AblationRows:
 
     def _kernels(self, built: Built | None, before: Step | None) -> Document:
         """Return how many kernels differ from those of the step before, or of the winner, and their names."""
-        hashes = self.evaluator.builder.kernel_hashes
+        hashes = self.evaluator.builder.files.kernel_hashes
         if built and built.digest == self._artifact(before).digest:
             return {"kernels_changed": 0, "changed_kernels": []}
         new, old = hashes(built) if built else None, hashes(self._artifact(before))
@@ -207,7 +211,7 @@ def ablation_document(make: AblationRows) -> Document:
     top = next(step for step in reversed(make.steps) if step.kind == LADDER).candidate
     return {
         "schema_version": ABLATION_VERSION,
-        "objective": make.objective,
+        "objective": make.objective.name,
         "baseline": make.baseline.name,
         "passes": [str(step) for step in top.pipeline.passes],
         "build": top.build.to_json(),

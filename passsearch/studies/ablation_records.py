@@ -10,7 +10,7 @@ from zlib import crc32
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Evaluator
 from passsearch.measure import Ratio, mean_ratio
-from passsearch.search.comparison_records import ComparisonSamples
+from passsearch.studies.comparison_records import ComparisonSamples
 
 _log = logging.getLogger(__name__)
 

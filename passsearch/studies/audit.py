@@ -10,6 +10,7 @@ from typing import Any
 from passsearch.core import Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL
+from passsearch.objectives import THROUGHPUT, recorded_objective
 from passsearch.search.confirm import confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
@@ -178,16 +179,17 @@ def _confirm_again(
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
     baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
-    throughput = (document["ratios"]["throughput"] or {}).get("ratio")
+    throughput = (document["ratios"][THROUGHPUT.name] or {}).get("ratio")
     latency_s = min((document["baseline"]["latency_s"] or {}).get("samples", ()), default=0.0)
-    slow = slow_baseline_processes(claim["objective"], throughput, latency_s=latency_s, plans=evaluator.plans)
+    objective = recorded_objective(claim)
+    slow = slow_baseline_processes(objective, throughput, latency_s=latency_s, plans=evaluator.plans)
     # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
     twin = _build(evaluator, winner if slow else baseline)
     if isinstance(twin, Failure):
         return twin
     return confirm(
         evaluator,
-        Pairing(baseline, winner, twin, claim["objective"], slow, sequence),
+        Pairing(baseline, winner, twin, objective, slow, sequence),
         repetitions=repetitions,
         progress=progress,
         keep_throughput=claim.get("keep_throughput", 0.0),
@@ -243,14 +245,14 @@ def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failu
     if isinstance(confirmation, Failure):
         return Check("measurement", False, f"{confirmation.kind} in {confirmation.stage}: {confirmation.reason}")
     claim = document["verdict"]
-    objective = claim["objective"]
-    ratio = confirmation.ratio(objective)
+    objective = recorded_objective(claim)
+    ratio = objective.ratio(confirmation)
     # A confirmation does not read peak memory, so a claim about it cannot be checked.
     if ratio is None:
-        detail = f"{objective} is not measured again; throughput and compile time stand below"
+        detail = f"{objective.name} is not measured again; throughput and compile time stand below"
         return Check("measurement", not claim["improved"], detail)
     addition = "" if claim["improved"] or not claim.get("interval") else " (no significant improvement)"
-    detail = f"{objective} {ratio:.3f}, claimed {_claim_text(claim)}{addition}"
+    detail = f"{objective.name} {ratio:.3f}, claimed {_claim_text(claim)}{addition}"
     keep = claim.get("keep_throughput", 0.0)
     if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
         reason = confirmation.disagreement(objective)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.core import physical_cores, processors, usable_processors
+from passsearch.core import physical_cores, processes, usable_processors
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,6 @@ def test_one_processor_of_every_core_comes_first(
 ) -> None:
     for processor, text in siblings.items():
         (tmp_path / str(processor)).write_text(f"{text}\n")
-    monkeypatch.setattr(processors, "_SIBLINGS", f"{tmp_path}/{{}}")
+    monkeypatch.setattr(processes, "_SIBLINGS", f"{tmp_path}/{{}}")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: affinity)
     assert usable_processors() == order and physical_cores() == cores

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from passsearch.objectives.table import recorded_objective
+
 IMPROVED, NO_GAIN, UNDECIDED, UNCONFIRMED = OUTCOMES = ("improved", "no gain", "undecided", "unconfirmed")
 """Outcomes of a run: a gain is confirmed; a gain worth having is excluded; the measurements leave it open or contradict
 each other; nothing was confirmed."""
@@ -23,7 +25,7 @@ def verdict_outcome(verdict: Mapping[str, Any]) -> str:
         return IMPROVED
     if verdict.get("disagreement"):
         return UNDECIDED
-    is_same = verdict.get("same_binary") and verdict.get("objective") != "compile_time"
+    is_same = verdict.get("same_binary") and recorded_objective(verdict).is_equal_for_one_binary
     if is_same or verdict.get("keeps_throughput") is False:
         return NO_GAIN
     interval = verdict.get("interval")

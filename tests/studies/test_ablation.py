@@ -11,11 +11,12 @@ from passsearch.core import Candidate, Failure, FailureKind, Interval, Pipeline
 from passsearch.evaluate import Built
 from passsearch.evaluate.testing.simulated import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Ratio
-from passsearch.search.ablation import Ablation
-from passsearch.search.ablation_document import AblationRows, Gain
-from passsearch.search.ablation_records import CompileRounds, Readings
-from passsearch.search.ablation_steps import ablation_steps, changed_kernels, shortest_form
-from passsearch.search.comparison_records import Side
+from passsearch.objectives import THROUGHPUT
+from passsearch.studies.ablation import Ablation
+from passsearch.studies.ablation_document import AblationRows, Gain
+from passsearch.studies.ablation_records import CompileRounds, Readings
+from passsearch.studies.ablation_steps import ablation_steps, changed_kernels, shortest_form
+from passsearch.studies.comparison_records import Side
 
 
 def reach(pipeline: Pipeline) -> object:
@@ -122,11 +123,11 @@ def test_a_round_that_the_time_cuts_off_does_not_count(tmp_path: Path, monkeypat
 def test_timing_ends_at_a_look_for_which_the_intervals_are_corrected(until_decided: bool, looks: tuple[int]) -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {})
     sides = Side(evaluator, ())  # type: ignore[arg-type]
-    ablation = Ablation(sides, Candidate(), Candidate(), "throughput", print, lambda: math.inf, until_decided)
+    ablation = Ablation(sides, Candidate(), Candidate(), THROUGHPUT, print, lambda: math.inf, until_decided)
     assert ablation.looks == looks
     readings = Readings(None, {}, CompileRounds(evaluator, [], 0, lambda: 1.0), False, len(ablation.looks))
     steps = ablation_steps(Candidate(Pipeline.parse("A,B")))
-    rows = AblationRows(steps, evaluator, readings, None, Candidate(), "throughput")  # type: ignore[arg-type]
+    rows = AblationRows(steps, evaluator, readings, None, Candidate(), THROUGHPUT)  # type: ignore[arg-type]
     # Of every step throughput and compile time, at every look; five steps.
     assert rows.level == pytest.approx(1 - 0.05 / (2 * 5 * len(looks)))
 
@@ -135,7 +136,7 @@ class IdleEvaluator(SimulatedEvaluator):
     """An evaluator whose artifacts cannot run, so that only compile times are measured."""
 
     session = SimpleNamespace(cannot_run_reason="no GPU here", sensors=None)
-    builder = SimpleNamespace(kernel_hashes=lambda _: None)
+    builder = SimpleNamespace(files=SimpleNamespace(kernel_hashes=lambda _: None))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_a_pass_is_needed_only_if_the_network_fails_without_it_whatever_the_mach
         for step in ablation_steps(Candidate(Pipeline.parse("A,B")))
     ]
     side = Side(evaluator, ())  # type: ignore[arg-type]
-    ablation = Ablation(side, Candidate(), Candidate(), "throughput", lambda *_: None, lambda: math.inf)
+    ablation = Ablation(side, Candidate(), Candidate(), THROUGHPUT, lambda *_: None, lambda: math.inf)
     reference = evaluator.build("root", Candidate())
     assert isinstance(reference, Built)
     rows = ablation._measure(steps, reference)

@@ -1,0 +1,68 @@
+"""Processes: their environment, the processors they may use, and the signals that end them."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+OWN_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHOME"})
+"""Variables that describe this process's interpreter; a child would import from the wrong environment."""
+
+
+def child_environment() -> dict[str, str]:
+    """Return this process's environment variables, without those that describe its own interpreter."""
+    environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+    return {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+_SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+
+
+def usable_processors() -> list[int]:
+    """Return the numbers of the processors: one of every core first, so that as many threads share no core."""
+    processors, firsts = sorted(os.sched_getaffinity(0)), _first_of_each_core()
+    return [*firsts, *(each for each in processors if each not in firsts)]
+
+
+def physical_cores() -> int:
+    """Return the number of cores. TVM counts the same on x86 (``MaxConcurrency`` in its threading_backend.cc)."""
+    return len(_first_of_each_core())
+
+
+def _first_of_each_core() -> list[int]:
+    firsts: dict[str, int] = {}
+    for processor in sorted(os.sched_getaffinity(0)):
+        firsts.setdefault(_siblings(processor), processor)
+    return list(firsts.values())
+
+
+def _siblings(processor: int) -> str:
+    """Return the processors of the same core as text; the processor itself where the system does not tell."""
+    try:
+        return Path(_SIBLINGS.format(processor)).read_text(encoding="ascii").strip()
+    except OSError:
+        return str(processor)
+
+
+ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals by which schedulers and closed terminals end a process; a command ends as it does after Ctrl-C."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Treat the signals that end a process like Ctrl-C: the result is written and workers and states are removed."""
+    # Only the main thread may set handlers; a signal that is ignored (`nohup`) stays so.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    for number, handler in earlier.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)

@@ -1,0 +1,27 @@
+"""Questions about runs and pipelines above the search: comparisons, audits, ablations, certificates, profiles."""
+
+from passsearch.studies.ablation import ablate_run
+from passsearch.studies.audit import audit_run, recorded_sequence
+from passsearch.studies.certificate import check_certificate, read_closure, space_document
+from passsearch.studies.comparison import compare_candidates
+from passsearch.studies.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
+from passsearch.studies.profiling import profile_candidates
+from passsearch.studies.schedule_learning import learn_schedules
+
+__all__ = [
+    "CACHES",
+    "CF22",
+    "PAIRED",
+    "PROTOCOLS",
+    "ComparisonOptions",
+    "Side",
+    "ablate_run",
+    "audit_run",
+    "check_certificate",
+    "compare_candidates",
+    "learn_schedules",
+    "profile_candidates",
+    "read_closure",
+    "recorded_sequence",
+    "space_document",
+]
