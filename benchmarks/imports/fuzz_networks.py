@@ -8,27 +8,14 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 Shape = tuple[int, ...]
-ACTIVATIONS: Sequence[tuple[str, dict[str, Any]]] = (
-    ("Relu", {}),
-    ("Sigmoid", {}),
-    ("Tanh", {}),
-    ("LeakyRelu", {"alpha": 0.2}),
-    ("Elu", {"alpha": 0.7}),
-    ("Selu", {}),
-    ("HardSigmoid", {"alpha": 0.2}),
-    ("HardSwish", {}),
-    ("Softplus", {}),
-    ("Softsign", {}),
-    ("ThresholdedRelu", {"alpha": 0.3}),
-    ("Abs", {}),
-    ("Neg", {}),
-    ("Sign", {}),
-    ("Floor", {}),
-    ("Ceil", {}),
-    ("Round", {}),
-    ("Erf", {}),
-    ("Exp", {}),
-)
+ALPHA = {"LeakyRelu": 0.2, "Elu": 0.7, "HardSigmoid": 0.2, "ThresholdedRelu": 0.3}
+ACTIVATIONS: Sequence[tuple[str, dict[str, Any]]] = [
+    (name, {"alpha": ALPHA[name]} if name in ALPHA else {})
+    for name in (
+        *("Relu", "Sigmoid", "Tanh", "LeakyRelu", "Elu", "Selu", "HardSigmoid", "HardSwish", "Softplus", "Softsign"),
+        *("ThresholdedRelu", "Abs", "Neg", "Sign", "Floor", "Ceil", "Round", "Erf", "Exp"),
+    )
+]
 BINARIES = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum")
 REDUCTIONS = ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")
 RESIZES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
@@ -325,21 +312,8 @@ def other(net: Network, x: str, shape: Shape) -> str:
 
 
 STEPS: list[Step] = [
-    *(
-        other,
-        widened,
-        activation,
-        activation,
-        clip,
-        convolution,
-        convolution,
-        turned,
-        norm_batch,
-        norm_other,
-        pool,
-        resize,
-        transpose,
-    ),
-    *(reshape, slices, gather, concat, split, reduce, softmax, product, attention, binary, binary, where, casts),
+    *(other, widened, activation, activation, clip, convolution, convolution, turned, norm_batch, norm_other, pool),
+    *(resize, transpose, reshape, slices, gather, concat, split, reduce, softmax, product, attention, binary, binary),
+    *(where, casts),
 ]
 """What a network may grow by; a step returns an empty text where it does not apply."""

@@ -53,14 +53,19 @@ def without_samples(document: dict[str, Any]) -> dict[str, Any]:
 def ratio_table(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return the table of ratios to the baseline, one line per network."""
     name = documents[0]["baseline"]["name"] if documents else ""
-    heads = ["network", f"throughput / {name}", "throughput / best sequence", "the same build again"]
+    heads = ["network", f"throughput / {name}", "throughput / best sequence", "same binary", "the same build again"]
     heads += [f"compile time of {name} / of best", f"{name} runs in", "best in", f"{name} compiles in", "best in"]
     heads += ["found by", "compile time without constants"]
     rows = []
     for document in documents:
         ratios, verdict, pair = document["ratios"], document["verdict"], (document["baseline"], document["best"])
         cells = [document["model"]["name"], span(ratios["throughput"]) + (" improved" if verdict["improved"] else "")]
-        cells += [over_sequence(document), span(ratios["twin"]), span(ratios["compile_time"])]
+        cells += [
+            over_sequence(document),
+            "yes" if verdict["same_binary"] else "no",
+            span(ratios["twin"]),
+            span(ratios["compile_time"]),
+        ]
         cells += [f"{each['latency_s']['median'] * 1e3:.1f} ms" for each in pair]
         cells += [f"{each['compile_s']:.1f} s" for each in pair]
         rows.append([*cells, found_by(document["best"]), selection_only(*pair)])
