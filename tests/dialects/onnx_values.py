@@ -96,6 +96,14 @@ def elementwise() -> Iterator[Case]:
     apart = f32([[0, 1000, -1000, 1000]])
     log = apart - 1000 - np.log(np.float32(2))
     yield case("logarithm of softmax", [node("LogSoftmax", "x", "y", axis=-1)], {"x": apart}, {"y": f32(log)})
+    rows = f32([[-np.inf, -np.inf], [np.inf, np.inf], [1, np.inf], [-np.inf, 2]])
+    sums = {"y": f32([-np.inf, np.inf, np.inf, 2])}
+    for opset, axes in ((13, {"axes": [1]}), (18, {})):
+        kind = node("ReduceLogSumExp", "x" if axes else "x a", "y", keepdims=0, **axes)
+        held = {} if axes else {"a": np.array([1])}
+        yield case(f"sums of infinities, {opset}", [kind], {"x": rows}, sums, held, opset=opset)
+    half, wanted = (np.array([each], "float16") for each in ([-1, 0, 3], [-0.5, 0, 0.75]))
+    yield case("softsign in float16", [node("Softsign", "x", "y")], {"x": half}, {"y": wanted})
     parts = [f32(RNG.normal(size=shape)) for shape in ((2, 3), (3,), (2, 1))]
     inputs = dict(zip("xzw", parts, strict=True))
     yield case("mean of inputs", [node("Mean", "x z w", "y")], inputs, {"y": f32(sum(parts) / 3)})
@@ -128,6 +136,13 @@ def norms() -> Iterator[Case]:
     halves = {key: np.array([value], "float16") for key, value in (("s", 2), ("b", 1), ("m", 0), ("v", 1))}
     exact = node("BatchNormalization", "x s b m v", "y", epsilon=0.0)
     yield case("batch norm in float16", [exact], half, {"y": 2 * half["x"] + np.float16(1)}, halves)
+    for kind in ("InstanceNormalization", "MeanVarianceNormalization"):
+        large = {"x": np.array([[[[-6e4, -2e4, 2e4, 6e4]]]], "float16")}
+        ones = {"s": np.array([1], "float16"), "b": np.array([0], "float16")}
+        is_instance = kind == "InstanceNormalization"
+        divided = {"y": (large["x"].astype("float32") / np.sqrt(f32(2e9))).astype("float16")}
+        yield case(f"{kind} in float16", [node(kind, "x s b" if is_instance else "x", "y")], large, divided,
+                   ones if is_instance else {})  # fmt: skip
     far = f32([[[[7, 7, 7, 7], [9999, 10001, 9998, 10002]]]])
     divided = {"y": np.sqrt(f32([[[[0, 0, 0, 0], [0.4, 0.4, 1.6, 1.6]]]])) * np.resize(f32([-1, 1]), 4)}
     yield case("far from zero", [node("MeanVarianceNormalization", "x", "y", axes=[3])], {"x": far}, divided)

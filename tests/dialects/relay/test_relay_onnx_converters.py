@@ -13,7 +13,7 @@ def test_converted_operators_compute_what_onnx_defines(cases: Any) -> None:
 
 def test_what_importers_had_computed_otherwise_is_right(cases: Any) -> None:
     results = cases("value_cases.py")
-    assert len(results) == 38
+    assert len(results) == 43
     assert [case for case in results if case["reason"]] == []
 
 

@@ -221,12 +221,18 @@ def _extreme(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, param
     return op.astype(bb.normalize(convert(bb, inputs, attr, params)), "bool")
 
 
+def _is_empty(value: Any) -> bool:
+    return any(isinstance(size, tirx.IntImm) and int(size) == 0 for size in value.ty.shape)
+
+
 class ReduceLogSumExp(onnx_frontend.ReduceLogSumExp):  # type: ignore[misc]
     """Converter of ReduceLogSumExp; with an infinity among the numbers, the difference from the largest is none."""
 
     @classmethod
     def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         x, axes = inputs[0], attr.get("axes")
+        if _is_empty(x):  # TVM's largest of no numbers is what the memory holds
+            return op.log(op.sum(op.exp(x), axes, keepdims=bool(attr.get("keepdims", 1))))
         largest = bb.emit(op.max(x, axes, keepdims=True))
         shift = bb.emit(op.where(op.isinf(largest), number(0, x), largest))
         total = op.sum(op.exp(op.subtract(x, shift)), axes, keepdims=True)
@@ -252,7 +258,7 @@ def _eye(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: A
 
 
 def _filled(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-    if any(isinstance(size, tirx.IntImm) and int(size) == 0 for size in inputs[0].ty.shape):
+    if _is_empty(inputs[0]):
         raise NotImplementedError("a tensor without elements is not supported")
     return convert(bb, inputs, attr, params)
 

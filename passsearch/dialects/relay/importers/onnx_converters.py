@@ -2,7 +2,8 @@
 
 * ``MatMul`` of a vector and a tensor of rank three or more is refused by TVM, and in some builds that of a tensor of
   rank four or more and a constant matrix: here the operands get ranks that TVM takes.
-* ``Reduce*`` with axes as an input reduces the first axis only, or is refused.
+* ``Reduce*`` with axes as an input reduces the first axis only, or is refused. Infinities
+  make ``ReduceLogSumExp`` no number.
 * ``Gather``, ``GatherND`` and ``ScatterND`` read and write outside the tensor for a negative constant index.
 * ``Gelu`` always computes ``erf``, also where the network asks for its approximation by ``tanh``.
 * ``Unsqueeze`` puts axes that are given from the back to other places, if others are given from the front.
@@ -32,6 +33,7 @@ from passsearch.dialects.relay.importers.local_inference import dtype_of
 from passsearch.dialects.relay.importers.onnx_elements import elements
 from passsearch.dialects.relay.importers.onnx_norms import (
     batch_norm,
+    in_float32,
     mean_variance_norm,
     per_channel_group_norm,
     per_group_group_norm,
@@ -133,8 +135,9 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "Unsqueeze": _from_front(table(opset)["Unsqueeze"]),
             # Early versions of TVM lack it.
             **{name: _gelu(convert) for name, convert in table(opset).items() if name == "Gelu"},
-            "GroupNormalization": per_channel_group_norm if opset >= 21 else per_group_group_norm,
-            "MeanVarianceNormalization": mean_variance_norm,
+            "GroupNormalization": in_float32(per_channel_group_norm if opset >= 21 else per_group_group_norm),
+            "InstanceNormalization": in_float32(table(opset)["InstanceNormalization"]),
+            "MeanVarianceNormalization": in_float32(mean_variance_norm),
         }
 
     return converters
@@ -175,10 +178,21 @@ def _reduce(name: str) -> Converter:
             attr = replaced(attr, axes=given) if given else attr
         if attr.get("noop_with_empty_axes") == 1 and "axes" not in attr:
             return ELEMENTWISE.get(name, relay.copy)(data)
+        if name == "ReduceLogSumExp":
+            return _log_sum_exp(data, attr)
         reduced = convert([data], attr, params)
         return _of_infinities(data, reduced, attr, name) if name in EXTREMES and "float" in dtype_of(data) else reduced
 
     return reduce
+
+
+def _log_sum_exp(data: Any, attr: Any) -> Any:
+    """Return the logarithm of sums of exponentials. The difference of an infinity from itself is no number."""
+    axes, zero = attr.get("axes"), relay.const(0, dtype_of(data))
+    largest = relay.max(data, axis=axes, keepdims=True)
+    shift = relay.where(relay.isinf(largest), zero, largest)
+    result = relay.log(relay.sum(relay.exp(data - shift), axis=axes, keepdims=True)) + shift
+    return result if attr.get("keepdims", 1) else relay.squeeze(result, axes)
 
 
 def _of_infinities(data: Any, reduced: Any, attr: Any, name: str) -> Any:

@@ -7,6 +7,7 @@
 * ``Clip`` with an upper bound below the lower one gives the lower one, and an infinity stays where there is no bound.
 * ``Mean`` joins its inputs and takes the mean over the first dimension.
 * ``Mod`` of floats without ``fmod`` is not defined by ONNX; it is computed as Python does.
+* ``Softsign`` refuses other types than float32.
 * ``PRelu`` broadcasts its slopes from the last dimension on, as ONNX defines it from operator set 7 on.
 """
 
@@ -130,6 +131,10 @@ def _softplus(inputs: Any, attr: Any, params: Any) -> Any:
     return softplus(inputs[0])
 
 
+def _softsign(inputs: Any, attr: Any, params: Any) -> Any:
+    return inputs[0] / (relay.const(1, dtype_of(inputs[0])) + relay.abs(inputs[0]))
+
+
 def _mish(inputs: Any, attr: Any, params: Any) -> Any:
     return inputs[0] * relay.tanh(softplus(inputs[0]))
 
@@ -233,6 +238,7 @@ def elements(opset: int, table: Mapping[str, Converter]) -> dict[str, Converter]
         "Shrink": _shrink,
         "Sign": _sign,
         "Softplus": _softplus,
+        "Softsign": _softsign,
         "Sum": _of_all(relay.add),
         "ThresholdedRelu": _thresholded_relu,
     }

@@ -3,6 +3,7 @@
 * ``BatchNormalization`` in training mode uses the statistics of the batch; TVM takes the running ones. Its running
   outputs are computed as well, and with scales, means and variances that come at run time.
 * ``GroupNormalization`` is missing.
+* ``InstanceNormalization`` in float16 overflows at values of some hundreds.
 * ``MeanVarianceNormalization`` subtracts squares, of which little is left where the mean is large.
 """
 
@@ -71,13 +72,24 @@ def _by_channel(value: Any, data: Any) -> Any:
     return relay.reshape(value, (-1, *(1,) * (len(infer_shape(data)) - 2)))
 
 
+def in_float32(convert: Converter) -> Converter:
+    """Return a converter that computes in float32 what is float16, whose squares overflow from 256 on."""
+
+    def widened(inputs: Any, attr: Any, params: Any) -> Any:
+        if dtype_of(inputs[0]) != "float16":
+            return convert(inputs, attr, params)
+        wide = [relay.cast(each, "float32") for each in inputs]
+        return relay.cast(convert(wide, attr, params), "float16")
+
+    return widened
+
+
 def mean_variance_norm(inputs: Any, attr: Any, params: Any) -> Any:
     """Convert a division by the standard deviation; ONNX adds to it what keeps constant data from a division by 0."""
-    axes, data, dtype = list(attr.get("axes", (0, 2, 3))), inputs[0], dtype_of(inputs[0])
-    data = relay.cast(data, "float32") if dtype == "float16" else data
-    gap = data - relay.mean(data, axis=axes, keepdims=True)
+    axes = list(attr.get("axes", (0, 2, 3)))
+    gap = inputs[0] - relay.mean(inputs[0], axis=axes, keepdims=True)
     deviation = relay.sqrt(relay.mean(gap * gap, axis=axes, keepdims=True))
-    return relay.cast(gap / (deviation + relay.const(1e-9, dtype_of(data))), dtype)
+    return gap / (deviation + relay.const(1e-9, dtype_of(inputs[0])))
 
 
 def per_channel_group_norm(inputs: Any, attr: Any, params: Any) -> Any:
