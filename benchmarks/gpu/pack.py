@@ -46,28 +46,11 @@ UNUSED = frozenset(
 """Packages of passsearch's command line and of Optuna's databases, which a session does not load."""
 
 DROPPED = (
-    "*/tests/*",
-    "onnx/backend/test/*",
-    "onnx/test/*",
-    "scipy/io/*",
-    "scipy/signal/*",
-    "scipy/cluster/*",
-    "yaml/_yaml.*.so",
-    "*.pyx",
-    "*.pxd",
-    "*.pyi",
-    "*.a",
-    "cuda/*.cpp",
-    "cuda/bindings/runtime.*.so",
-    "cuda/bindings/cufile.*.so",
-    "*.alt.so.*",
-    "tvm/3rdparty/*",
-    "tvm/include/*",
-    "tvm/src/*",
-    "tvm/web/*",
-    "tvm_ffi/include/*",
-    "nvidia/cu13/include/cccl/cub/*",
-    "nvidia/cu13/include/cccl/thrust/*",
+    *("*/tests/*", "onnx/backend/test/*", "onnx/test/*", "scipy/io/*", "scipy/signal/*", "scipy/cluster/*"),
+    *("yaml/_yaml.*.so", "*.pyx", "*.pxd", "*.pyi", "*.a", "*.alt.so.*"),
+    *("cuda/*.cpp", "cuda/bindings/runtime.*.so", "cuda/bindings/cufile.*.so"),
+    *("tvm/3rdparty/*", "tvm/include/*", "tvm/src/*", "tvm/web/*", "tvm_ffi/include/*"),
+    *("nvidia/cu13/include/cccl/cub/*", "nvidia/cu13/include/cccl/thrust/*"),
 )
 """Files of wheels that a session does not load: tests, sources, static libraries, interfaces of other libraries."""
 

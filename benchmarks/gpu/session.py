@@ -30,19 +30,10 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from benchmarks.gpu import steps
 from benchmarks.gpu.pack import PACK, install_beside
 from benchmarks.gpu.pytorch import prepare_inductor, time_pytorch
-from benchmarks.gpu.steps import (
-    Row,
-    Settings,
-    describe_machine,
-    measure,
-    run_small,
-    run_tests,
-    search,
-    try_rules,
-    write,
-)
+from benchmarks.gpu.steps import Row, Settings, write
 from benchmarks.gpu.tables import tables
 
 ROOT = Path(__file__).parents[2]
@@ -59,13 +50,7 @@ Work: TypeAlias = Callable[[Settings, float], Row]
 
 @dataclass(frozen=True)
 class Step:
-    """A part of the session.
-
-    Attributes:
-        place: Keys of its row in the JSON.
-        seconds: Its time in a session of ten minutes.
-        work: Makes the row, from the settings and the seconds that it may take.
-    """
+    """A part of the session: the keys of its row in the JSON, its time in a session of ten minutes, and its work."""
 
     place: tuple[str, ...]
     seconds: float
@@ -81,14 +66,14 @@ def make_plan(
     networks: Sequence[str], unsearched: Sequence[str] = (), *, at_once: bool, networks_only: bool = False
 ) -> list[list[Step]]:
     """Return the lanes, each with its steps in their order; a single lane unless several run at once."""
-    machine = [Step(("machine",), 15, describe_machine)]
+    machine = [Step(("machine",), 15, steps.describe_machine)]
     beside_pytorch = [Step(("networks", name, "pytorch"), 180, partial(time_pytorch, name)) for name in unsearched]
     if not networks:
         return [machine, *([step] for step in beside_pytorch)] if at_once else [[*machine, *beside_pytorch]]
     first, *others = lanes = [_network_steps(name) for name in networks]
-    small = [] if networks_only else [Step(("small",), 30, run_small)]
-    tests = [Step(("tests",), 30, run_tests)]
-    rules = [] if networks_only else [Step(("rules",), 30, try_rules)]
+    small = [] if networks_only else [Step(("small",), 30, steps.run_small)]
+    tests = [Step(("tests",), 30, steps.run_tests)]
+    rules = [] if networks_only else [Step(("rules",), 30, steps.try_rules)]
     if at_once:
         inductor = Step(("inductor",), 60, partial(prepare_inductor, networks))
         return [[*machine, inductor, *small, *tests, *beside_pytorch, *rules], *lanes]
@@ -98,9 +83,9 @@ def make_plan(
 
 def _network_steps(name: str) -> list[Step]:
     return [
-        Step(("networks", name, "search"), 100, partial(search, name)),
+        Step(("networks", name, "search"), 100, partial(steps.search, name)),
         Step(("networks", name, "pytorch"), 45, partial(time_pytorch, name)),
-        Step(("networks", name, "measure"), 20, partial(measure, name)),
+        Step(("networks", name, "measure"), 20, partial(steps.measure, name)),
     ]
 
 
@@ -175,15 +160,7 @@ def _add(document: dict[str, Any], place: tuple[str, ...], row: Row) -> None:
 
 @dataclass(frozen=True)
 class Running:
-    """A step that runs.
-
-    Attributes:
-        step: The step.
-        settings: Its settings.
-        seconds: Time that it may take.
-        start_s: When it started, on the monotonic clock.
-        process: Its process.
-    """
+    """A step that runs in a process: the seconds that it may take, and when it started on the monotonic clock."""
 
     step: Step
     settings: Settings

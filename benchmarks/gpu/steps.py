@@ -18,14 +18,8 @@ SMALL = "bert_tiny"
 """Network that shows whether anything runs."""
 
 METRICS = (
-    "latency_s",
-    "throughput_per_s",
-    "compile_s",
-    "power_w",
-    "energy_j",
-    "memory_bytes",
-    "temperature_c",
-    "utilisation",
+    *("latency_s", "throughput_per_s", "compile_s", "power_w", "energy_j"),
+    *("memory_bytes", "temperature_c", "utilisation"),
 )
 TESTS = ("tests/measure/test_nvml.py", "tests/conformance/test_bridge.py", "tests/gpu")
 """Quick ones first."""

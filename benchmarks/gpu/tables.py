@@ -8,17 +8,8 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "results" / "gpu" / "h100-1.json"
 METRICS = (
-    "network",
-    "build",
-    "latency ms",
-    "throughput 1/s",
-    "of default",
-    "compile s",
-    "power W",
-    "energy J",
-    "memory MiB",
-    "temperature °C",
-    "utilisation %",
+    *("network", "build", "latency ms", "throughput 1/s", "of default", "compile s", "power W", "energy J"),
+    *("memory MiB", "temperature °C", "utilisation %"),
 )
 
 
@@ -53,15 +44,9 @@ def _metric_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
         if "failure" in row:
             yield [network, label, row["failure"]["reason"], *[""] * (len(METRICS) - 3)]
             continue
-        yield [
-            network,
-            label,
-            _number(row["latency_s"] and 1e3 * row["latency_s"]["median"]),
-            _number(row["throughput_per_s"]),
-            _number(row["ratio"] and row["ratio"]["ratio"]),
-            _number(row["compile_s"]),
-            *_consumed(row),
-        ]
+        latency_ms = row["latency_s"] and 1e3 * row["latency_s"]["median"]
+        values = (latency_ms, row["throughput_per_s"], row["ratio"] and row["ratio"]["ratio"], row["compile_s"])
+        yield [network, label, *map(_number, values), *_consumed(row)]
 
 
 def _verdict_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -88,15 +73,12 @@ def _engine_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def _consumed(row: Mapping[str, Any]) -> list[str]:
-    power, memory, temperature = row["power_w"], row["memory_bytes"]["device"], row["temperature_c"]
-    utilisation = row["utilisation"]
-    return [
-        _number(power and power["median"]),
-        _number(row["energy_j"]),
-        _number(memory and memory / 2**20),
-        _number(temperature and temperature["median"]),
-        _number(utilisation and 100 * utilisation["median"]),
-    ]
+    power, temperature, utilisation = (
+        (row[key] or {}).get("median") for key in ("power_w", "temperature_c", "utilisation")
+    )
+    memory = row["memory_bytes"]["device"]
+    values = (power, row["energy_j"], memory and memory / 2**20, temperature, utilisation and 100 * utilisation)
+    return [*map(_number, values)]
 
 
 def _sequence_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:

@@ -265,7 +265,7 @@ def table(documents: Sequence[Mapping[str, Any]]) -> str:
     for start in STARTS:
         names, lines = [f"{name}, {start}" for name in STRATEGIES], []
         for each in documents:
-            budget = max(5, each["states"] // 10)
+            budget = min(max(5, each["states"] // 10), len(each["random"][start]))
             cells = [each["space"], each["objective"].replace("_", " "), each["binaries"], f"{each['o3_regret']:.1%}"]
             cells += [budget, f"{each['random'][start][budget - 1]:.1%}"]
             lines.append([*cells, *(_regret(each["strategies"][name], budget) for name in names)])
