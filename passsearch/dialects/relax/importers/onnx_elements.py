@@ -257,6 +257,13 @@ def _eye(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: A
     return convert(bb, inputs, attr, params)
 
 
+def _triangle(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+    if not _is_empty(inputs[0]):
+        return convert(bb, inputs, attr, params)
+    _ = attr.get("upper"), inputs[1]  # without a meaning
+    return inputs[0]
+
+
 def _filled(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
     if _is_empty(inputs[0]):
         raise NotImplementedError("a tensor without elements is not supported")
@@ -320,7 +327,7 @@ ELEMENTS: Mapping[str, Any] = {
     "Selu": Selu,
     "Softplus": Softplus,
     "Swish": Swish,
-    "Trilu": Wrapped(onnx_frontend.Trilu, _filled),
+    "Trilu": Wrapped(onnx_frontend.Trilu, _triangle),
     "ThresholdedRelu": ThresholdedRelu,
 }
 """The converters by operator."""
