@@ -20,15 +20,15 @@ from passsearch.measure import Trace, nvml, sensors
 from passsearch.toolchain import Toolchain
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = "benchmarks.gpu.session"
+SCRIPT = "benchmarks.gpu_session"
 METRICS = {"throughput_per_s", "latency_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c"}
 METRICS |= {"utilisation"}
 
 
 @pytest.fixture
 def module(load_benchmark: Callable[[str], Any]) -> Any:
-    """The module ``benchmarks/gpu/session.py``."""
-    return load_benchmark("gpu.session")
+    """The module ``benchmarks/gpu_session.py``."""
+    return load_benchmark("gpu_session")
 
 
 def answer(settings: Any, seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Makes all measurements on a GPU machine in ten minutes: ``python -m benchmarks.gpu.session --wheels FOLDER``.
+"""Makes all measurements on a GPU machine in ten minutes: ``python -m benchmarks.gpu_session --wheels FOLDER``.
 
 The plan (``--plan`` prints it) has a time for each step. For each network it searches and confirms the winner by fresh
 compiles, times PyTorch beside TVM's builds where it is installed, and measures TVM's default, the catalog's best
@@ -36,7 +36,7 @@ from benchmarks.gpu.pytorch import prepare_inductor, time_pytorch
 from benchmarks.gpu.steps import Row, Settings, write
 from benchmarks.gpu.tables import tables
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 NETWORKS = ("resnet50", "bert_base", "mobilenet_v2")
 OTHERS = ("gpt2", "resnet50@8")
 """Networks without a search, if no network is named and there are several lanes."""
@@ -233,7 +233,7 @@ def run_in_environment(options: argparse.Namespace) -> int:
         arguments += ["--networks-only"] if options.networks_only else []
         arguments += ["--unsearched", *options.unsearched] if options.unsearched else []
         folders = {"PASSSEARCH_DATA_DIR": f"{folder}/data", "XDG_CACHE_HOME": f"{folder}/cache"}
-        command = [str(python), "-m", "benchmarks.gpu.session", *options.networks, *arguments]
+        command = [str(python), "-m", "benchmarks.gpu_session", *options.networks, *arguments]
         return subprocess.run(command, env={**os.environ, **folders}).returncode
 
 
