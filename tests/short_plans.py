@@ -21,7 +21,7 @@ SHORT = replace(
     most_processes=1,
     most_repetitions=1,
     compile_pairs=2,
-    explore_s=20.0,
+    explore_s=100.0,
 )
 
 tune = partial(passsearch.tune, plans=SHORT)

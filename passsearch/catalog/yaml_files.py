@@ -55,7 +55,8 @@ def parse_yaml(text: str, origin: str) -> Json:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not YAML"
-        if mark and "\t" in (text.splitlines() or [""])[min(mark.line, text.count("\n"))][: mark.column + 1]:
+        lines = text.split("\n")
+        if mark and "\t" in lines[min(mark.line, len(lines) - 1)][: mark.column + 1]:
             problem = "a tab; YAML indents by spaces only"
         raise UserError(f"`{origin}` is not valid YAML{where}: {problem}.") from None
 

@@ -15,7 +15,7 @@ from passsearch import __version__
 from passsearch.cli import apply, batch, bench, catalog, compiling, explore, machine, network, profile, run, runs
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
-from passsearch.core import ON_COMMAND_LINE, interruptible
+from passsearch.core import interruptible, on_command_line
 from passsearch.errors import PassSearchError
 
 # 130 is what a shell reports for a process that Ctrl-C ended: 128 + SIGINT.
@@ -91,8 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _replace_unprintable()
     words = list(sys.argv[1:] if arguments is None else arguments)
     start = time.monotonic()
-    ON_COMMAND_LINE.set(True)
-    with CommandLog(words) as command_log, interruptible():
+    with CommandLog(words) as command_log, interruptible(), on_command_line():
         try:
             status = _run(words, command_log)
         except (KeyboardInterrupt, typer.Abort):

@@ -1,6 +1,6 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
-from passsearch.core.advice import ON_COMMAND_LINE
+from passsearch.core.advice import on_command_line
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.archive import (
     archive_documents,
@@ -88,7 +88,6 @@ __all__ = [
     "MASK",
     "NOTICE_LOG",
     "NUMBERS",
-    "ON_COMMAND_LINE",
     "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
@@ -142,6 +141,7 @@ __all__ = [
     "format_input",
     "interruptible",
     "leading_batch",
+    "on_command_line",
     "parse_input",
     "parse_json",
     "physical_cores",

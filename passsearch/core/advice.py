@@ -1,10 +1,11 @@
 """The advice of an error in the words of its caller: options on the command line, arguments in Python."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
-ON_COMMAND_LINE = ContextVar("ON_COMMAND_LINE", default=False)
-"""True while a command runs."""
+_ON_COMMAND_LINE = ContextVar("ON_COMMAND_LINE", default=False)
 
 ARGUMENTS = {"input": "inputs", "catalog": "catalogs", "to": "folder"}
 """Arguments of functions that have other names than the options."""
@@ -22,6 +23,21 @@ _OPTION = re.compile(
     r"(?: \([a-z_]+=[^)]*\))?"
 )
 """An option with its value, and the argument of the same meaning where the text names that as well."""
+
+
+@contextmanager
+def on_command_line() -> Iterator[None]:
+    """Have errors speak of options while a command runs, in a process that may call functions afterwards."""
+    token = _ON_COMMAND_LINE.set(True)
+    try:
+        yield
+    finally:
+        _ON_COMMAND_LINE.reset(token)
+
+
+def is_on_command_line() -> bool:
+    """Return True while a command runs."""
+    return _ON_COMMAND_LINE.get()
 
 
 def in_python(text: str) -> str:

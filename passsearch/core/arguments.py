@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
-from passsearch.core.advice import ON_COMMAND_LINE, in_python
+from passsearch.core.advice import in_python, is_on_command_line
 from passsearch.core.files import expand_home
 from passsearch.core.messages import suggest_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
@@ -280,7 +280,7 @@ def _for_caller() -> Iterator[None]:
     try:
         yield
     except PassSearchError as error:
-        if not ON_COMMAND_LINE.get():
+        if not is_on_command_line():
             error.args = (in_python(str(error)), *error.args[1:])
         raise
     except OSError as error:

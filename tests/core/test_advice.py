@@ -5,6 +5,7 @@ import errno
 import pytest
 
 import passsearch
+from passsearch.cli import main
 from passsearch.core import check_arguments
 from passsearch.core.advice import in_python
 from passsearch.errors import EnvironmentFault, UserError
@@ -34,6 +35,13 @@ def test_an_error_of_the_library_names_arguments_and_a_notebook_shows_one_line()
         passsearch.tune("missing.onnx", catalogs=[])
     (line,) = caught.value._render_traceback_()
     assert line.startswith("UserError: No such file: `missing.onnx`") and "--" not in line
+
+
+def test_a_command_in_this_process_changes_no_later_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "zoo:resnet_tiny", "--target", "cpu"]) == 2
+    assert "--engines" in capsys.readouterr().err
+    with pytest.raises(UserError, match="engines="):
+        passsearch.bench("zoo:resnet_tiny", [])
 
 
 def test_a_full_disk_is_said_to_be_one() -> None:

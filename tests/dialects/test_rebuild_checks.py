@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import passsearch.dialects
+import passsearch.standalone.deployment
 from passsearch.measure.outputs import digest
 from passsearch.standalone.deployment.checked_files import SUMS, put_in_place, write_sums
 
-HOME = str(Path(passsearch.dialects.__file__).parent)
+HOME = str(Path(passsearch.standalone.deployment.__file__).parent)
 INPUTS, OTHERS = ({"x": np.full((4, 4), value, "float32")} for value in (1.0, 2.0))
 
 
