@@ -19,7 +19,8 @@ _COMMAND = re.compile(
 
 _OPTION = re.compile(
     r"--(?P<name>[a-z][a-z-]*)"
-    r"(?P<value> (?:[A-Z]+(?:\.[a-z]+)?\b|\d+\b|import\b|[^\s;,()`]*[\d:\[…][^\s;()`]*[^\s;,.()`]))?"
+    r"(?P<value> (?:[A-Z]+(?:\.[a-z]+)?\b|\d+\b|import\b|(?<=--function )\w+"
+    r"|[^\s;,()`]*[\d:\[…][^\s;()`]*[^\s;,.()`]))?"
     r"(?: \([a-z_]+=[^)]*\))?"
 )
 """An option with its value, and the argument of the same meaning where the text names that as well."""

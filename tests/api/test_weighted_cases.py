@@ -42,7 +42,7 @@ def tune(network: Path, job: Job, **options) -> passsearch.TuneResult:
 
 
 def test_nothing_is_tuned_that_nobody_has_chosen(job: Job, functions: Path, open_network: Path) -> None:
-    with pytest.raises(UserError, match="has `decode`, `prefill` but no `main`; choose one: --function decode"):
+    with pytest.raises(UserError, match='has `decode`, `prefill` but no `main`; choose one: function="decode"'):
         tune(functions, job)
     with pytest.raises(UserError, match="open dimensions; give its sizes"):
         tune(functions, job, function="prefill")

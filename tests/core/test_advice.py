@@ -17,6 +17,7 @@ from passsearch.errors import EnvironmentFault, UserError
         ("give its sizes, for example: --input x:float32[1,3]", 'give its sizes, for example: inputs="x:float32[1,3]"'),
         ("choose another folder (--out).", "choose another folder (out=)."),
         ("or --trust (trust=True).", "or trust=True."),
+        ("choose one: --function decode.", 'choose one: function="decode".'),
         ("give --catalog FILE (catalogs=)", 'give catalogs="FILE"'),
         ("3 are usual (--confirm 3)", "3 are usual (confirm=3)"),
         ("See: passsearch tune --out RUN", "See: passsearch tune --out RUN"),
