@@ -21,9 +21,7 @@ from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, InputTypes, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, keep_summary, open_session, recall_summary
-from passsearch.search import (
-    analyze_network,
-)
+from passsearch.search import analyze_network
 from passsearch.studies import (
     CACHES,
     CF22,

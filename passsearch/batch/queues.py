@@ -18,7 +18,6 @@ from filelock import FileLock
 
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import EXECUTORS, Device
-from passsearch.core import safe_file_name
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import lock_file
 
@@ -203,8 +202,7 @@ class _LocalWork:
             os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus
         # A GPU has a turn of its own. All else shares one, as compilers and kernels of two searches share processors.
         # Several machines may share the folder.
-        name = safe_file_name(f"batch-{self.job.device.gpu or socket.gethostname()}")
-        self.job(_turn(lock_file(f"{name}.lock")))
+        self.job(_turn(lock_file(f"batch-{self.job.device.gpu or socket.gethostname()}.lock")))
 
 
 @contextmanager

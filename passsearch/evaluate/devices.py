@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from passsearch.core import safe_file_name
 from passsearch.errors import UserError
 from passsearch.measure import Sensors
 from passsearch.toolchain import Toolchain, lock_file, target_options, with_triple
@@ -21,7 +20,7 @@ def has_driver() -> bool:
 
 def device_lock(gpu: str | None) -> Path | None:
     """Return the lock file of the GPU with this UUID; ``None`` without one."""
-    return lock_file(f"{safe_file_name(gpu)}.lock") if gpu else None
+    return lock_file(f"{gpu}.lock") if gpu else None
 
 
 def device_of(target: str) -> str:

@@ -173,7 +173,9 @@ class _Execution:
         # The outputs of a slow default take two inferences, and nobody deploys it by an export.
         is_slow = best is self._evaluation.scoring.baseline and self._left_s() < 2 * min(best.latency_s, default=0.0)
         deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
-        if deployment is not None and not isinstance(deployment, Failure):
+        if isinstance(deployment, Failure):
+            _log.warning("the winner cannot be exported: %s: %s", deployment.kind, deployment.reason)
+        elif deployment is not None:
             document["deployment"] = {**deployment, "paths": list(self._session.paths)}
         # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)

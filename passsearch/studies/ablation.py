@@ -250,6 +250,7 @@ class Ablation:
     def _minimal_document(self, candidate: Candidate, *, same_binary: bool, ratio: Ratio | None) -> Document | None:
         deployment = self.evaluator.deployment(candidate, self.evaluator.folder)
         if isinstance(deployment, Failure):
+            _log.warning("the shorter winner cannot be exported: %s: %s", deployment.kind, deployment.reason)
             return None
         return {
             "pipeline": str(candidate.pipeline),

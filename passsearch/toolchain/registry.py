@@ -49,7 +49,8 @@ def get_toolchain(name: str | None = None, *, dialect: str | None = None) -> Too
     """
     if name is not None:
         return _check_interpreter(_find(name))
-    for toolchain in sorted(_read(), key=lambda toolchain: [*DIALECTS].index(toolchain.dialect)):
+    order = [*DIALECTS, *(toolchain.dialect for toolchain in _read())]  # another version may have another dialect
+    for toolchain in sorted(_read(), key=lambda toolchain: order.index(toolchain.dialect)):
         if dialect in (None, toolchain.dialect):
             return _check_interpreter(toolchain)
     # Registered toolchains come first: the user set them up on purpose, and this interpreter must be probed.

@@ -30,6 +30,7 @@ def test_without_a_name_the_first_dialect_is_meant(data_folder: Path, toolchain:
     assert get_toolchain().name == "old"
     register(replace(toolchain, name="new", dialect="relax"))
     register(replace(toolchain, name="newer", dialect="relax"))
+    register(replace(toolchain, name="newest", dialect="of a later version"))
     assert get_toolchain().name == "new"
 
 
