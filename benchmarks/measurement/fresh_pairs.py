@@ -1,16 +1,19 @@
 """Intervals of two fresh compiles against the truth.
 
-``python -m benchmarks.measurement.fresh_pairs zoo:resnet_tiny --load 3`` compiles two pipelines afresh, again and
-again, and times each pair in new processes, as one repetition of a confirmation does; ``--load`` keeps as many other
-processes busy meanwhile. Two neighbouring repetitions are one short confirmation. Its interval should hold the ratio
-that all other repetitions give together, by both estimators and under both conditions.
+``python -m benchmarks.measurement.fresh_pairs --load 3`` compiles the two pipelines of each of twelve pairs afresh,
+again and again, and times them in new processes, as one repetition of a confirmation does; ``--load`` keeps as many
+other processes busy meanwhile. All pairs have their turn before one has further repetitions, so that those of a pair
+lie minutes apart. Two neighbouring repetitions are one short confirmation. Its interval should hold the ratio that all
+other repetitions give together, by every estimator and under both conditions.
 ``benchmarks/results/fresh_pairs.json`` has the samples of every process; a repetition in it is not measured again.
-``--table`` prints how many intervals hold the truth, by rule.
+``--table`` prints how many intervals hold the truth.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from statistics import fmean
 from typing import Any
 
@@ -28,6 +31,23 @@ ESTIMATORS: dict[str, Callable[[Sequence[float], Sequence[float]], float]] = {
 }
 PROCESSES = 2
 """Timing processes of a repetition: the fewest of a confirmation."""
+TURN = 3
+"""Repetitions of a pair before the next one has its turn."""
+PAIRS = (
+    "zoo:resnet_tiny default-passes nhwc-schedule-cpu",
+    "zoo:resnet_tiny nhwc-schedule-cpu winograd-schedule-cpu",
+    "zoo:vgg_tiny default-passes schedule-cpu",
+    "zoo:vgg_tiny schedule-cpu nhwc-schedule-cpu",
+    "zoo:unet_tiny schedule-cpu nhwc-schedule-cpu",
+    "zoo:bert_tiny default-passes schedule-cpu",
+    "zoo:bert_tiny schedule-cpu combine-schedule-cpu",
+    "zoo:vit_tiny default-passes combine-schedule-cpu",
+    "zoo:gpt2_tiny schedule-cpu decoder-schedule-cpu",
+    "zoo:llama_tiny default-passes decoder-schedule-cpu",
+    "zoo:residual_x3 nhwc-schedule-cpu winograd-schedule-cpu",
+    "zoo:depthwise_x3 schedule-cpu nhwc-schedule-cpu",
+)
+"""Network, baseline and candidate of each pair: gains from far above 2 to none."""
 
 
 def repetition(evaluator: WorkerEvaluator, pipelines: Sequence[str], *, turn: int, condition: str) -> dict[str, Any]:
@@ -50,8 +70,8 @@ def repetition(evaluator: WorkerEvaluator, pipelines: Sequence[str], *, turn: in
     }
 
 
-def covered(logs: Sequence[Sequence[float]], state: float = 0.0) -> str:
-    """Return how many intervals of two neighbouring repetitions hold the mean of all others.
+def covered(logs: Sequence[Sequence[float]], state: float = 0.0) -> tuple[int, int]:
+    """Return how many intervals of two neighbouring repetitions hold the mean of all others, and of how many.
 
     Args:
         logs: The log-ratios of the processes of each repetition.
@@ -67,29 +87,47 @@ def covered(logs: Sequence[Sequence[float]], state: float = 0.0) -> str:
             _, interval = mean_interval(own)
             number += 1
             hits += interval.low <= fmean(near) <= interval.high
-    return f"{hits} of {number}"
+    return hits, number
 
 
 def table(document: Mapping[str, Any]) -> str:
     """Return how many intervals hold the truth as Markdown."""
-    lines = []
+    lines, counts = [], Counter[tuple[str, str, str]]()
     for name, row in document.items():
+        # Loaded, processes differ by more than the two states that an idle machine has.
+        state = math.log(1.5) if not row["load"] else 0.0
         for title, estimator in ESTIMATORS.items():
             logs = [[estimator(*process) for process in each["processes"]] for each in row["repetitions"]]
             ratio = math.exp(fmean(value for each in logs for value in each))
-            # Loaded, processes differ by more than the two states that an idle machine has.
-            state = math.log(1.5) if not row["load"] else 0.0
-            lines.append((name, title, f"{ratio:.2f}", covered(logs), covered(logs, state)))
-    return markdown(("network, condition", "estimator", "ratio", "all", "within one state of the machine"), lines)
+            (hits, number), near = covered(logs), covered(logs, state)
+            lines.append((name, title, f"{ratio:.2f}", f"{hits} of {number}", f"{near[0]} of {near[1]}"))
+            for key, value in (("hits", hits), ("number", number), ("near", near[0]), ("of near", near[1])):
+                counts[row["condition"], title, key] += value
+    for condition in sorted({row["condition"] for row in document.values()}):
+        for title in ESTIMATORS:
+            hits, number, near_hits, of_near = (
+                counts[condition, title, key] for key in ("hits", "number", "near", "of near")
+            )
+            lines.append((f"all, {condition}", title, "", f"{hits} of {number}", f"{near_hits} of {of_near}"))
+    return markdown(("pair, condition", "estimator", "ratio", "all", "within one state of the machine"), lines)
+
+
+def measure(pair: str, row: dict[str, Any], *, toolchain: str, until: int) -> Iterator[int]:
+    """Add repetitions to the row of a pair; yield the number of each."""
+    model, *pipelines = pair.split()
+    with passsearch.session(model, toolchain=toolchain) as evaluator:
+        row |= provenance(evaluator.session)
+        for turn in range(len(row["repetitions"]), until):
+            row["repetitions"].append(repetition(evaluator, pipelines, turn=turn, condition=row["condition"]))
+            yield turn + 1
 
 
 def main() -> None:
     arguments = options(
         __doc__,
-        ("model", "zoo:resnet_tiny"),
+        ("pairs", PAIRS),
         toolchain="relax",
-        pipelines="default-passes,nhwc-schedule-cpu",
-        repetitions=24,
+        repetitions=2 * TURN,
         load=(0, "number of other processes that are busy"),
         out=RESULTS / "fresh_pairs.json",
         table=(False, "print the Markdown from the file"),
@@ -99,14 +137,13 @@ def main() -> None:
         print(table(document))
         return
     condition = "loaded" if arguments.load else "idle"
-    row = document.setdefault(f"{arguments.model} {condition}", {"pipelines": arguments.pipelines, "repetitions": []})
-    with busy(arguments.load), passsearch.session(arguments.model, toolchain=arguments.toolchain) as evaluator:
-        row |= {"load": arguments.load, **provenance(evaluator.session)}
-        for turn in range(len(row["repetitions"]), arguments.repetitions):
-            pipelines = arguments.pipelines.split(",")
-            row["repetitions"].append(repetition(evaluator, pipelines, turn=turn, condition=condition))
-            write(arguments.out, document)
-            note(f"{condition}: repetition", turn + 1, arguments.repetitions)
+    new = {"condition": condition, "load": arguments.load}
+    with busy(arguments.load):
+        for until, pair in product(range(TURN, arguments.repetitions + 1, TURN), arguments.pairs):
+            row = document.setdefault(f"{pair}, {condition}", {**new, "repetitions": []})
+            for number in measure(pair, row, toolchain=arguments.toolchain, until=until):
+                write(arguments.out, document)
+                note(f"{pair}, {condition}: repetition", number, arguments.repetitions)
 
 
 if __name__ == "__main__":
