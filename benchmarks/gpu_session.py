@@ -4,10 +4,10 @@ The plan (``--plan`` prints it) has a time for each step. For each network it se
 compiles, times PyTorch beside TVM's builds where it is installed, and measures TVM's default, the catalog's best
 sequence and the winner side by side. Further steps are the tests marked ``gpu``, each scheduling rule alone, and
 ``OTHERS``: networks for which nothing is searched, by TVM's default and by one sequence beside PyTorch, which
-``--unsearched`` does alone. With eight cores or more, every network has a lane of its own, because compilers use one
-core each and a lock gives the GPU to one lane at a time; otherwise one lane has all steps but ``OTHERS``, the most
+``--unsearched`` does alone. With eight cores or more, every network has a queue of its own, because compilers use one
+core each and a lock gives the GPU to one queue at a time; otherwise one queue has all steps but ``OTHERS``, the most
 valuable first. Every step is a process that is ended when its time is over, and time that a step leaves goes to the
-later ones of its lane. The JSON is written after every step: a session that is cut off loses its current steps only.
+later ones of its queue. The JSON is written after every step: a session that is cut off loses its current steps only.
 
 Needs a checkout, an NVIDIA driver and a C compiler, and no internet. With ``--wheels`` it makes an environment from the
 folder that ``pack.py`` wrote and the packages of this interpreter; without, it uses ``--toolchain``. ``--target
@@ -39,11 +39,11 @@ from benchmarks.gpu.tables import tables
 ROOT = Path(__file__).parents[1]
 NETWORKS = ("resnet50", "bert_base", "mobilenet_v2")
 OTHERS = ("gpt2", "resnet50@8")
-"""Networks without a search, if no network is named and there are several lanes."""
+"""Networks without a search, if no network is named and there are several queues."""
 LEAST_S = 3.0
 """Shortest time in which a step can do anything."""
-LANE_CORES = 8
-"""Number of cores from which on several lanes run at once."""
+QUEUE_CORES = 8
+"""Number of cores from which on several queues run at once."""
 
 Work: TypeAlias = Callable[[Settings, float], Row]
 
@@ -65,19 +65,19 @@ class Step:
 def make_plan(
     networks: Sequence[str], unsearched: Sequence[str] = (), *, at_once: bool, networks_only: bool = False
 ) -> list[list[Step]]:
-    """Return the lanes, each with its steps in their order; a single lane unless several run at once."""
+    """Return the queues, each with its steps in their order; a single queue unless several run at once."""
     machine = [Step(("machine",), 15, steps.describe_machine)]
     beside_pytorch = [Step(("networks", name, "pytorch"), 180, partial(time_pytorch, name)) for name in unsearched]
     if not networks:
         return [machine, *([step] for step in beside_pytorch)] if at_once else [[*machine, *beside_pytorch]]
-    first, *others = lanes = [_network_steps(name) for name in networks]
+    first, *others = queues = [_network_steps(name) for name in networks]
     small = [] if networks_only else [Step(("small",), 30, steps.run_small)]
     tests = [Step(("tests",), 30, steps.run_tests)]
     rules = [] if networks_only else [Step(("rules",), 30, steps.try_rules)]
     if at_once:
         inductor = Step(("inductor",), 60, partial(prepare_inductor, networks))
-        return [[*machine, inductor, *small, *tests, *beside_pytorch, *rules], *lanes]
-    rest = [step for lane in others for step in lane]
+        return [[*machine, inductor, *small, *tests, *beside_pytorch, *rules], *queues]
+    rest = [step for queue in others for step in queue]
     return [[*machine, *small, *first, *tests, *rules, *rest, *beside_pytorch]]
 
 
@@ -93,17 +93,17 @@ def main() -> None:
     """Measure everything, in a new environment if there are wheels."""
     options = _parse()
     end_s = time.monotonic() + 60 * options.minutes
-    at_once = len(os.sched_getaffinity(0)) >= LANE_CORES
+    at_once = len(os.sched_getaffinity(0)) >= QUEUE_CORES
     if not options.networks and not options.unsearched:
         options.networks, options.unsearched = NETWORKS, OTHERS if at_once else ()
-    lanes = make_plan(options.networks, options.unsearched, at_once=at_once, networks_only=options.networks_only)
+    queues = make_plan(options.networks, options.unsearched, at_once=at_once, networks_only=options.networks_only)
     if options.plan:
-        for lane in lanes:
-            print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(lane)))
+        for queue in queues:
+            print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(queue)))
     elif options.wheels:
         sys.exit(run_in_environment(options))
     else:
-        document = run_session(lanes, options, end_s=end_s)
+        document = run_session(queues, options, end_s=end_s)
         print(json.dumps(document, indent=1), tables(document), sep="\n")
 
 
@@ -129,21 +129,21 @@ def _shares(steps: Sequence[Step]) -> list[tuple[Step, float]]:
     return [(step, step.seconds / total_s) for step in steps]
 
 
-def run_session(lanes: Sequence[Sequence[Step]], options: argparse.Namespace, *, end_s: float) -> dict[str, Any]:
-    """Run the steps of every lane one by one, all lanes at once, and write the JSON after each step."""
+def run_session(queues: Sequence[Sequence[Step]], options: argparse.Namespace, *, end_s: float) -> dict[str, Any]:
+    """Run the steps of every queue one by one, all queues at once, and write the JSON after each step."""
     sys.path.insert(0, str(ROOT))  # passsearch of this checkout, whatever is installed
-    document: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "minutes": options.minutes, "lanes": len(lanes)}
+    document: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "minutes": options.minutes, "queues": len(queues)}
     with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
         target = None if options.target == "host" else options.target
         python = options.pytorch or Path(sys.executable)
         settings = Settings(options.toolchain, target, Path(folder), options.out.absolute(), python)
-        left = {number: list(lane) for number, lane in enumerate(lanes)}
+        left = {number: list(queue) for number, queue in enumerate(queues)}
         running: dict[int, Running] = {}
         while running or any(left.values()):
             for number in (number for number, steps in left.items() if steps and number not in running):
                 _, share = _shares(left[number])[0]
                 seconds = share * (end_s - time.monotonic())
-                running[number] = start(left[number].pop(0), replace(settings, lane=number), seconds=seconds)
+                running[number] = start(left[number].pop(0), replace(settings, queue=number), seconds=seconds)
             wait([each.process.sentinel for each in running.values()], min(each.left_s for each in running.values()))
             for number, each in [*running.items()]:
                 if each.left_s <= 0 or not each.process.is_alive():

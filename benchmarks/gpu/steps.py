@@ -62,7 +62,7 @@ class Settings:
         folder: Folder for files that later steps read.
         out: File of the results.
         pytorch: Interpreter that may have PyTorch.
-        lane: Number of the lane that a step belongs to.
+        queue: Number of the queue that a step belongs to.
     """
 
     toolchain: str
@@ -70,12 +70,12 @@ class Settings:
     folder: Path
     out: Path
     pytorch: Path
-    lane: int = 0
+    queue: int = 0
 
     @property
     def row(self) -> Path:
-        """File of the row that the current step of the lane makes."""
-        return self.folder / f"row-{self.lane}.json"
+        """File of the row that the current step of the queue makes."""
+        return self.folder / f"row-{self.queue}.json"
 
     def keep(self, row: Row) -> None:
         """Write the row so far, which counts if the step is ended before it has made all of it."""
@@ -237,7 +237,7 @@ def open_evaluator(network: str, settings: Settings, seconds: float, *, run: str
     from passsearch.evaluate import MeasurementPlans
     from passsearch.measure import WindowPlan
 
-    # One window for each of three artifacts in a process: a fifth of the step, because lanes share the GPU.
+    # One window for each of three artifacts in a process: a fifth of the step, because queues share the GPU.
     windows = WindowPlan(windows=1, window_s=min(5.0, seconds / (15 * PROCESSES)))
     with passsearch.session(
         f"zoo:{network}",

@@ -161,7 +161,7 @@ class FactStore:
     def precedes_sampling(self, kind: str, key: str) -> bool:
         """Return whether this run had the fact when its sampler started."""
         times = self._run_log.times
-        if (kind, key) not in times or self._run_log.is_further(kind, key):
+        if (kind, key) not in times or self._run_log.is_of_further_measurement(kind, key):
             return False
         return times[kind, key] <= times["explored", ""]
 

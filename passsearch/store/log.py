@@ -128,7 +128,7 @@ class Log:
         """Return the facts of one kind by key; the clock stays as it is."""
         return {key: fact for (each, key), fact in self._facts.items() if each == kind}
 
-    def is_further(self, kind: str, key: str) -> bool:
+    def is_of_further_measurement(self, kind: str, key: str) -> bool:
         """Return whether a further measurement wrote this fact, and the run itself did not."""
         return (kind, key) in self._further
 

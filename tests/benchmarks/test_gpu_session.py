@@ -82,34 +82,34 @@ def test_results_are_written_after_every_step(module: Any, tmp_path: Path) -> No
     assert json.loads(seen.read_text())["machine"]["answer"] == 42
 
 
-def test_lanes_run_at_once_and_each_keeps_its_order(module: Any, tmp_path: Path) -> None:
+def test_queues_run_at_once_and_each_keeps_its_order(module: Any, tmp_path: Path) -> None:
     out, here, there = (tmp_path / name for name in ("session.json", "here", "there"))
 
     def meet(settings: Any, seconds: float, own: Path, other: Path) -> dict[str, Any]:
         own.touch()
         while not other.exists():
             time.sleep(0.01)
-        return {"lane": settings.lane}
+        return {"queue": settings.queue}
 
-    lanes = [
+    queues = [
         [module.Step(("here",), 1.0, partial(meet, own=here, other=there)), module.Step(("last",), 1.0, answer)],
         [module.Step(("there",), 1.0, partial(meet, own=there, other=here))],
     ]
     options = argparse.Namespace(minutes=1.0, target="host", toolchain="this", out=out, pytorch=None)
-    document = module.run_session(lanes, options, end_s=time.monotonic() + 60.0)
-    assert (document["here"]["lane"], document["there"]["lane"], document["last"]["answer"]) == (0, 1, 42)
+    document = module.run_session(queues, options, end_s=time.monotonic() + 60.0)
+    assert (document["here"]["queue"], document["there"]["queue"], document["last"]["answer"]) == (0, 1, 42)
 
 
-def test_a_network_has_a_lane_of_its_own_on_many_cores(module: Any) -> None:
-    lanes = module.make_plan(["resnet50", "bert_base"], at_once=True)
-    assert [lane[0].name for lane in lanes] == ["machine", "networks resnet50 search", "networks bert_base search"]
+def test_a_network_has_a_queue_of_its_own_on_many_cores(module: Any) -> None:
+    queues = module.make_plan(["resnet50", "bert_base"], at_once=True)
+    assert [queue[0].name for queue in queues] == ["machine", "networks resnet50 search", "networks bert_base search"]
 
 
 def test_networks_without_a_search_can_be_timed_alone(module: Any) -> None:
-    for at_once, lanes in ((True, 3), (False, 1)):
+    for at_once, queues in ((True, 3), (False, 1)):
         plan = module.make_plan([], ["gpt2", "resnet50@8"], at_once=at_once)
-        assert len(plan) == lanes
-        assert [step.name for lane in plan for step in lane] == [
+        assert len(plan) == queues
+        assert [step.name for queue in plan for step in queue] == [
             "machine",
             "networks gpt2 pytorch",
             "networks resnet50@8 pytorch",

@@ -123,7 +123,7 @@ def test_the_time_of_further_measurements_is_not_the_runs(tmp_path: Path) -> Non
     with Log(tmp_path / "log") as search:
         assert search.recall("edge", "b") and search.clock_s < 0.2
         assert search.latest == {"spent": {"apply": 1.0}}
-        assert [search.is_further("edge", key) for key in "ab"] == [False, True]
+        assert [search.is_of_further_measurement("edge", key) for key in "ab"] == [False, True]
         search.record("edge", "c", fact={})
         assert search.seconds < 0.2 and search.clock_s < 0.2
 

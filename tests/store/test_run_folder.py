@@ -53,7 +53,7 @@ def test_further_measurements_in_the_folder_of_a_search_leave_its_settings(tmp_p
         assert run.log.recall("fresh", "best-0") is not None
         run.log.record("fresh", "other-0", fact={})
     with closing(RunFolder(tmp_path, settings)) as run:
-        assert [run.log.is_further("fresh", key) for key in ("best-0", "other-0")] == [False, True]
+        assert [run.log.is_of_further_measurement("fresh", key) for key in ("best-0", "other-0")] == [False, True]
     assert json.loads((tmp_path / "run.json").read_text()) == settings
 
 
