@@ -86,7 +86,7 @@ class Composer:
         self._profiler, self._left_s, self._build = profiler, left_s, build or BuildOptions()
         self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
         self._regional = [entry for entry in entries if entry.regional_parameter]
-        self._times = KernelTimes(profiler, is_over=self._is_over)
+        self._times = KernelTimes(profiler, left_s=self._left_for_kernels_s)
         self._later_s = self._kept_s = 0.0  # to keep for kernels in their places, and what is withheld now
         self._combinations = 0.0
         self._unused_s = 0.0  # gains that were left out as too small
@@ -102,9 +102,12 @@ class Composer:
         finally:
             self._profiler.stop_ahead()
 
-    def _is_over(self) -> bool:
+    def _left_for_kernels_s(self) -> float:
         left_s = self._left_s()
-        return left_s <= 0 or left_s < self._kept_s
+        return left_s if math.isinf(left_s) else left_s - self._kept_s
+
+    def _is_over(self) -> bool:
+        return self._left_for_kernels_s() <= 0
 
     @contextmanager
     def _keeping_time(self) -> Iterator[None]:

@@ -27,14 +27,15 @@ class KernelTimes:
             something, and no reason to keep it.
     """
 
-    def __init__(self, profiler: KernelProfiler, *, is_over: Callable[[], bool]) -> None:
+    def __init__(self, profiler: KernelProfiler, *, left_s: Callable[[], float]) -> None:
         """Begin an empty table.
 
         Args:
             profiler: Times kernels alone.
-            is_over: Returns True once no more time is left.
+            left_s: Returns the seconds that are left to time kernels alone.
         """
-        self._profiler, self._is_over = profiler, is_over
+        self._profiler, self._left_s = profiler, left_s
+        self._longest_s = 0.0  # of timing schedules at once; where less time is left, no others are begun
         self.alone: dict[str, dict[PassSpec, float]] = {}
         self.failures: dict[str, Failure] = {}
         self._ahead: set[tuple[str, PassSpec]] = set()  # timed beside others, so that asking takes no time
@@ -58,11 +59,14 @@ class KernelTimes:
         missing = [step for step in steps if step not in asked]
         for begin in range(0, len(missing), AT_ONCE):
             part = missing[begin : begin + AT_ONCE]
-            if self._is_over() and not self._ahead.issuperset((kernel.digest, step) for step in part):
+            left_s = self._left_s()
+            if self._is_too_late(left_s) and not self._ahead.issuperset((kernel.digest, step) for step in part):
                 if not asked:
                     raise OutOfTime
                 break
             answer = self._profiler.variants(network, kernel, [steps[0], *part] if asked else part)
+            if math.isfinite(left_s):
+                self._longest_s = max(self._longest_s, left_s - self._left_s())
             asked.update(part)
             if isinstance(answer, Failure):
                 self.failures.setdefault(kernel.digest, answer)
@@ -78,8 +82,11 @@ class KernelTimes:
             kernels: The kernels.
             steps: The passes that schedule them, the pipeline's own first.
         """
-        if not self._is_over() and self._profiler.time_ahead(network, kernels, steps):
+        if not self._is_too_late(self._left_s()) and self._profiler.time_ahead(network, kernels, steps):
             self._ahead |= {(kernel.digest, step) for kernel in kernels for step in steps}
+
+    def _is_too_late(self, left_s: float) -> bool:
+        return left_s <= 0 or left_s < self._longest_s
 
     def learn(self, network: NetworkKernels, schedule: Callable[[str], PassSpec], seconds: Mapping[str, float]) -> None:
         """Add the times of kernels in their places.

@@ -57,9 +57,10 @@ class TimePlan:
         assert self.options.timeout_s is not None
         timeout_s = self.options.timeout_s
         if self.options.repetitions and self.least_confirm_s(baseline, fastest) > (1 + OVERTIME) * timeout_s - clock_s:
-            # What is left of the limit confirms nothing. A candidate composed of kernels is built after the search has
-            # ended, and one more process checks what the result is deployed by.
-            last_s = self.start_s + (0.0 if fastest is baseline else fastest.compile_s)
+            # What is left of the limit confirms nothing. A candidate composed of kernels is built and timed after the
+            # search has ended, in twice the time of a race that is disturbed, and one more process checks what the
+            # result is deployed by.
+            last_s = self.start_s + (0.0 if fastest is baseline else fastest.compile_s + 2 * LEAST_RACE_S)
             return timeout_s - last_s, "plan: search to the end, because a confirmation takes longer than is left"
         reserve_s = self.reserve_s(baseline, fastest)
         return timeout_s - reserve_s, f"plan: search {duration(timeout_s - reserve_s)}, confirm {duration(reserve_s)}"
