@@ -1,16 +1,14 @@
 """``ablate``: what each pass of a run's winner is worth."""
 
 import logging
-import math
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from passsearch.api.common import Progress, progress_callback, worker_limits
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation
-from passsearch.core import DEADLINE_S, check_arguments, timestamp
+from passsearch.core import DEADLINE_S, TimeLimit, check_arguments, limit_or_inf, timestamp
 from passsearch.evaluate import MeasurementPlans, WorkerEvaluator
 from passsearch.report import ablation_headline
 from passsearch.search import session_settings
@@ -60,7 +58,7 @@ def ablate(
         UserError: The run has no finished winner, or it cannot be built any more.
         EnvironmentFault: Its toolchain is not installed.
     """
-    left_s, folder = _time_left(timeout), Path(run)
+    time_limit, folder = TimeLimit(limit_or_inf(timeout)), Path(run)
     document = read_result(folder)
     limits = worker_limits(deadline, memory)
     session = recorded_session(
@@ -75,7 +73,9 @@ def ablate(
             progress_callback(progress) as report,
             WorkerEvaluator(session, log=measured.log, folder=measured.artifacts) as evaluator,
         ):
-            ablation = ablate_run(document, evaluator, progress=report, left_s=left_s, until_decided=until_decided)
+            ablation = ablate_run(
+                document, evaluator, progress=report, time_limit=time_limit, until_decided=until_decided
+            )
         ablation["measured"]["measured_at"] = timestamp(measured.measured_at)
         ablation["headline"] = ablation_headline(ablation)
         write_json(folder / ABLATION, ablation)
@@ -85,10 +85,3 @@ def ablate(
     finally:
         measured.close()
     return Ablation(ablation)
-
-
-def _time_left(timeout: float | None) -> Callable[[], float]:
-    if timeout is None:
-        return lambda: math.inf
-    end = time.monotonic() + timeout
-    return lambda: end - time.monotonic()

@@ -69,6 +69,7 @@ from passsearch.core.processes import (
     usable_processors,
 )
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
+from passsearch.core.time_limit import TimeLimit, limit_or_inf, limit_or_none
 from passsearch.core.trust import require_trust
 
 __all__ = [
@@ -126,6 +127,7 @@ __all__ = [
     "Pipeline",
     "Step",
     "TensorType",
+    "TimeLimit",
     "allowed_deviation",
     "archive_documents",
     "archive_names",
@@ -141,6 +143,8 @@ __all__ = [
     "format_input",
     "interruptible",
     "leading_batch",
+    "limit_or_inf",
+    "limit_or_none",
     "on_command_line",
     "parse_input",
     "parse_json",
