@@ -69,7 +69,7 @@ from passsearch.core.processes import (
     usable_processors,
 )
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
-from passsearch.core.time_limit import TimeLimit, limit_or_inf, limit_or_none
+from passsearch.core.time_limit import UNLIMITED, TimeLimit, limit_or_inf, limit_or_none
 from passsearch.core.trust import require_trust
 
 __all__ = [
@@ -101,6 +101,7 @@ __all__ = [
     "TABLE",
     "UNKNOWN",
     "UNKNOWN_CLASS",
+    "UNLIMITED",
     "USUAL_REPETITIONS",
     "USUAL_TRIALS",
     "WRITING",

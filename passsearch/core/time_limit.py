@@ -34,6 +34,10 @@ class TimeLimit:
         return (1 + overtime) * self.limit_s - self.clock_s()
 
 
+UNLIMITED = TimeLimit()
+"""No limit."""
+
+
 def limit_or_inf(value: float | None) -> float:
     """Return a limit as this package passes it on; ``None``, for none, is how arguments and JSON write it."""
     return math.inf if value is None else value
