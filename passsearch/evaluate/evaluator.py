@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import Candidate, Failure, PassSpec, Pipeline, TimeLimit
 from passsearch.dialects.contract import Kernel
 from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
@@ -85,7 +85,9 @@ class WorkerEvaluator:
         used = (session.model.path, model.path, *filter(None, [model.parameters]))
         self._held.enter_context(in_use(cache_folder(), used))
         self.session, self.plans = session, session.plans
-        self.folder, self._pool = folder, WorkerPool(session, folder, begin_s=log.start_s)
+        # Not the run's own clock: a continued run makes again what its result needs, however late that clock is.
+        time_limit = TimeLimit(session.limits.run_s, lambda: log.start_clock_s)
+        self.folder, self._pool = folder, WorkerPool(session, folder, time_limit=time_limit)
         # Updated in place, because the pool goes on counting in the same dictionary.
         self.seconds = self._pool.seconds
         self.seconds |= log.latest.get("spent", {})

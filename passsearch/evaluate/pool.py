@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from passsearch.core import MACHINE_FAULTS, Failure
+from passsearch.core import MACHINE_FAULTS, UNLIMITED, Failure, TimeLimit
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
@@ -57,13 +57,13 @@ class WorkerPool:
         device_turn: Lock that is held while kernels run on the device. A process that has it may take it again.
     """
 
-    def __init__(self, session: Session, folder: Path, *, begin_s: float) -> None:
+    def __init__(self, session: Session, folder: Path, *, time_limit: TimeLimit = UNLIMITED) -> None:
         """Prepare a pool; no process starts yet.
 
         Args:
             session: Toolchain, target and deadline of the workers.
             folder: Folder for the workers' log and for the states they share.
-            begin_s: When the run began, on the monotonic clock.
+            time_limit: Time limit of this start of the run.
         """
         self._session, self._folder = session, folder
         lock = session.device_lock
@@ -72,7 +72,7 @@ class WorkerPool:
         self._timer: Worker | None = None
         self._starting: Worker | None = None  # the timer, whose compiler is imported meanwhile
         self._compiler_thread = current_thread()
-        self._interruptions, self._begin_s = 0, begin_s
+        self._interruptions, self._time_limit = 0, time_limit
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
 
     def compiler(self) -> Worker:
@@ -157,11 +157,11 @@ class WorkerPool:
 
     def sibling(self) -> "WorkerPool":
         """Return a pool with processes of its own, which shares the folder of states."""
-        return WorkerPool(self._session, self._folder, begin_s=self._begin_s)
+        return WorkerPool(self._session, self._folder, time_limit=self._time_limit)
 
     def left_s(self, *, overtime: float = 0.0) -> float:
         """Return the seconds until this start has used the run's time limit and a share more; at least some."""
-        return max((1 + overtime) * self._session.limits.run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
+        return max(self._time_limit.left_s(overtime=overtime), LEAST_LEFT_S)
 
     def close(self) -> None:
         """End the workers."""
