@@ -1,7 +1,6 @@
 """The arguments that all API functions share, and the evaluator of functions that need no run folder."""
 
 import logging
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -16,6 +15,7 @@ from passsearch.core import (
     InputTypes,
     check_arguments,
     expand_home,
+    limit_or_inf,
     read_calls,
     read_inputs,
     require_trust,
@@ -85,10 +85,10 @@ def worker_limits(deadline: float, memory: float | None, *, timeout: float | Non
     Raises:
         UserError: The machine has less memory.
     """
-    run_s, machine = math.inf if timeout is None else timeout, machine_memory_bytes()
+    machine = machine_memory_bytes()
     if memory is not None and memory * 1e9 > machine:
         raise UserError(f"`memory` must be at most {machine / 1e9:.1f}, what this machine has in GB; got {memory:g}")
-    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9), run_s)
+    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9), limit_or_inf(timeout))
 
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:

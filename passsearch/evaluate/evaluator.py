@@ -86,7 +86,7 @@ class WorkerEvaluator:
         self._held.enter_context(in_use(cache_folder(), used))
         self.session, self.plans = session, session.plans
         # Not the run's own clock: a continued run makes again what its result needs, however late that clock is.
-        time_limit = TimeLimit(session.limits.run_s, lambda: log.start_clock_s)
+        time_limit = TimeLimit(session.limits.timeout_s, lambda: log.start_clock_s)
         self.folder, self._pool = folder, WorkerPool(session, folder, time_limit=time_limit)
         # Updated in place, because the pool goes on counting in the same dictionary.
         self.seconds = self._pool.seconds
@@ -98,7 +98,7 @@ class WorkerEvaluator:
         with ExitStack() as undo:
             undo.callback(self.close)  # after Ctrl-C too: the caller gets no object that it could close
             # On a busy machine a compiler takes many seconds to start, so both start at once.
-            if session.limits.run_s < math.inf and not session.cannot_run_reason:
+            if session.limits.timeout_s < math.inf and not session.cannot_run_reason:
                 self._pool.start_timer()
             self.network = import_network(self._facts, self._pool, session=session, source=imported)
             undo.pop_all()
@@ -215,8 +215,8 @@ class WorkerEvaluator:
         same = reference.kernels == candidate.kernels
         folders = [str(built.folder) for built in (reference, candidate)][same:]
         # A share of a short time limit: on a busy machine a race lasts twice as long.
-        plan, run_s = self.plans.search_rounds, self.session.limits.run_s
-        plan = replace(plan, race_s=min(plan.race_s, max(LEAST_RACE_S, RACE_SHARE * run_s)))
+        plan, share_s = self.plans.search_rounds, RACE_SHARE * self.session.limits.timeout_s
+        plan = replace(plan, race_s=min(plan.race_s, max(LEAST_RACE_S, share_s)))
         # The baseline is waited for: without it there is no result.
         limit_s = math.inf if same else self._pool.left_s(overtime=OVERTIME)
         answer = self._timing.in_one(folders, plan, limit_s=limit_s)

@@ -55,7 +55,7 @@ class Timing:
         answers = self._run_processes(request, range(turn, turn + (request.processes or 1)))
         if request.processes is None and "failure" not in answers[-1]:
             processes = plans.number_of_processes(
-                request.least_s, answers[0]["wall_s"], most_s=request.most_s, most=request.most
+                request.least_s, answers[0]["wall_s"], left_s=request.left_s, most=request.most
             )
             _log.debug("a process took %.1f s, so there are %d", answers[0]["wall_s"], processes)
             answers += self._run_processes(request, range(turn + 1, turn + processes))

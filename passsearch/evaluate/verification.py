@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, strict_limit
+from passsearch.core import Candidate, Failure, limit_or_none, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -171,9 +171,9 @@ class Verification:
             "cases": self.cases if cases is None else cases,
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
-            "longest_s": None if math.isinf(longest_s) else longest_s,
+            "longest_s": limit_or_none(longest_s),
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
-            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.run_s) if is_baseline else CANDIDATE_S,
+            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.timeout_s) if is_baseline else CANDIDATE_S,
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
         if request["reference"] is None and self.reference.exists():

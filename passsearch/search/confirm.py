@@ -314,9 +314,9 @@ def _time(
     is_one = baseline.digest == candidate.digest and not pairing.is_consumed
     # The repetitions without which there is no interval share the time that is left.
     further = max(0, LEAST_REPETITIONS - turn - 1)
-    most_s = (time_limit.left_s() - further * compile_s) / (further + 1)
+    left_s = (time_limit.left_s() - further * compile_s) / (further + 1)
     # A race lasts twice as long where it is disturbed.
-    race_s = min(plans.final_rounds.race_s, max(LEAST_RACE_S, (most_s - _start_s(baseline, candidate)) / 2))
+    race_s = min(plans.final_rounds.race_s, max(LEAST_RACE_S, (left_s - _start_s(baseline, candidate)) / 2))
     plan = replace(plans.final_rounds, race_s=race_s)
     request = TimingRequest(
         pairing.timing_key(turn),
@@ -325,7 +325,7 @@ def _time(
         replace(plan, seed=1000 + turn),
         plans.least_processes if is_one else None,
         least_s=compile_s,
-        most_s=most_s,
+        left_s=left_s,
         turn=processes,
         restored=pairing.earlier,
     )
@@ -340,7 +340,7 @@ def _time(
             key=f"{request.key}-others-{candidate.digest[:8]}",
             artifacts=replace(artifacts, baseline=None),
             plan=replace(plan, seed=2000 + turn),
-            most_s=most_s / 2,
+            left_s=left_s / 2,
         )
     )
     if isinstance(others, Failure):
@@ -351,7 +351,7 @@ def _time(
             artifacts=replace(artifacts, twin=None),
             restored=(pairing.sequence,) if pairing.sequence else (),
             most=pairing.slow_processes,
-            most_s=most_s - others.wall_s,
+            left_s=left_s - others.wall_s,
         )
     )
     return timed if isinstance(timed, Failure) else (timed, others)

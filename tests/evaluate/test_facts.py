@@ -19,7 +19,7 @@ TIMEOUT = Failure("timeout", "apply", "Hang", "no answer within 5 s")
 
 def store(log: Log, deadline_s: float, cache: Log | None = None, *, run_s: float = math.inf) -> FactStore:
     """A store of a session with a deadline."""
-    session = cast(Session, SimpleNamespace(limits=WorkerLimits(deadline_s, run_s=run_s)))
+    session = cast(Session, SimpleNamespace(limits=WorkerLimits(deadline_s, timeout_s=run_s)))
     return FactStore(session, log, cache=cache, seconds={})
 
 
@@ -70,9 +70,9 @@ def test_accidents_of_the_machine_stay_in_the_run(kind: str, is_shared: bool, tm
 
 @pytest.mark.parametrize(("run_s", "deadline_s"), [(400.0, 100.0), (60.0, 20.0), (5.0, 5.0), (math.inf, 600.0)])
 def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
-    assert WorkerLimits(600.0, run_s=run_s).deadline_of("apply") == deadline_s
-    assert WorkerLimits(600.0, run_s=run_s).deadline_of("variants") == deadline_s
-    assert WorkerLimits(600.0, run_s=run_s).deadline_of("verify") == 600.0
+    assert WorkerLimits(600.0, timeout_s=run_s).deadline_of("apply") == deadline_s
+    assert WorkerLimits(600.0, timeout_s=run_s).deadline_of("variants") == deadline_s
+    assert WorkerLimits(600.0, timeout_s=run_s).deadline_of("verify") == 600.0
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
     ],
 )
 def test_a_build_takes_a_part_of_the_run_or_some_times_the_slowest_build(run_s, slowest_s, longest_s):
-    assert WorkerLimits(600.0, run_s=run_s).longest_build_s(slowest_s) == longest_s
+    assert WorkerLimits(600.0, timeout_s=run_s).longest_build_s(slowest_s) == longest_s
 
 
 BUILD = {"digest": "d", "kernels": "k", "seconds": 1.0, "bytes": 1, "plan_bytes": 0}

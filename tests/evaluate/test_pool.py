@@ -130,7 +130,7 @@ def test_no_request_of_a_search_lasts_beyond_the_time_limit_of_its_run(
         return {"error": {"kind": "timeout", "reason": "no answer"}}
 
     monkeypatch.setattr(InstantWorker, "ask", ask)
-    session = SimpleNamespace(device_lock=None, threads=1, limits=WorkerLimits(600.0, run_s=40.0))
+    session = SimpleNamespace(device_lock=None, threads=1, limits=WorkerLimits(600.0, timeout_s=40.0))
     late = InstantPool(cast(Session, session), pool._folder, time_limit=TimeLimit(40.0, lambda: 34.0))
     answer = late.ask(late.compiler, "apply", request={"verb": "apply"})
     late.ask(late.compiler, "build", request={"verb": "build"})
