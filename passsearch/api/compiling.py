@@ -10,7 +10,16 @@ from typing import Any
 from passsearch.api.common import Progress, Sizes, progress_callback, read_candidate, session
 from passsearch.api.results import CompiledNetwork
 from passsearch.api.rivals import Rivals
-from passsearch.core import DEADLINE_S, Candidate, Failure, InputTypes, check_arguments, expand_home, timestamp
+from passsearch.core import (
+    DEADLINE_S,
+    Candidate,
+    Failure,
+    InputTypes,
+    TimeLimit,
+    check_arguments,
+    expand_home,
+    timestamp,
+)
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.export import SCRIPT, Deployment, check_replaceable, write_deployment
@@ -108,7 +117,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             analysis = analyze_network(evaluator.session, evaluator.network.summary)
             candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
             imported_s = monotonic() - start
-            tried = list(_try(evaluator, candidates, until=monotonic() + seconds, report=report))
+            tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
             candidate, built = _best(tried)
             report("exporting", 0, 0)
             deployed = _export(evaluator, candidate, folder)
@@ -141,13 +150,13 @@ def _candidates(
 
 
 def _try(
-    evaluator: WorkerEvaluator, candidates: Sequence[Candidate], *, until: float, report: Progress
+    evaluator: WorkerEvaluator, candidates: Sequence[Candidate], *, time_limit: TimeLimit, report: Progress
 ) -> Iterator[_Tried]:
     """Build candidates in their order until one is built and the time is over; time all beside the first."""
     first: Built | None = None
     longest_s = 0.0
     for place, candidate in enumerate(candidates):
-        if first is not None and monotonic() + longest_s > until:
+        if first is not None and time_limit.left_s() < longest_s:
             return
         report(f"building {candidate.name or 'the pipeline'}", place, len(candidates))
         start = monotonic()

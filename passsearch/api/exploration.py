@@ -8,7 +8,7 @@ from typing import Any
 from passsearch.api.common import Progress, Sizes, progress_callback, session
 from passsearch.api.results import ExploredSpace
 from passsearch.catalog import bind_pipeline, find_folders
-from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments, require_trust
+from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments, limit_or_inf, require_trust
 from passsearch.evaluate import Closure, Exploration, Limits, find_options
 from passsearch.search import (
     analyze_network,
@@ -114,7 +114,7 @@ def explore(
         exploration = Exploration(
             evaluator.applier,
             steps,
-            limits=Limits(depth, states, timeout),
+            limits=Limits(limit_or_inf(depth), limit_or_inf(states), limit_or_inf(timeout)),
             compilers=evaluator.session.explorers,
             progress=lambda done, number: report("exploring", done, number),
         )

@@ -262,7 +262,6 @@ def tune(
     options = RunOptions(
         objectives,
         trials,
-        timeout_s=timeout,
         seed=seed,
         repetitions=confirm,
         # Where nothing runs, no candidate could keep any throughput.

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_inf, safe_file_name
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_none, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
@@ -73,9 +73,13 @@ class Run:
             "additional": list(options.additional),
             "sampler": options.sampler,
             "repetitions": options.repetitions,
-            "trials": options.trials,
-            "timeout_s": options.timeout_s,
+            **self.limits,
         }
+
+    @property
+    def limits(self) -> dict[str, Json]:
+        """The settings that may change when a run is continued."""
+        return {"trials": self.options.trials, "timeout_s": limit_or_none(self.session.limits.timeout_s)}
 
     @property
     def _objective_names(self) -> str:
@@ -146,14 +150,14 @@ class _Execution:
     def __init__(
         self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress, *, spent_s: float
     ) -> None:
-        self._session, self._options, self._folder = run.session, run.options, folder
+        self._session, self._options, self._limits, self._folder = run.session, run.options, run.limits, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
         self._finalists: Sequence[Scored] = ()
         # A busy machine starts processes slowly. The network was imported by the first one.
         source_s = evaluator.builder.source.seconds  # before the clock is read
         start_s = min(max(folder.log.clock_s - source_s - spent_s, FRESH_PROCESS_S), LONGEST_START_S)
         # Not wall time: a resumed run, which reads its log, stops at the same trial for the same time limit.
-        self._time_limit = TimeLimit(limit_or_inf(run.options.timeout_s), lambda: folder.log.clock_s)
+        self._time_limit = TimeLimit(run.session.limits.timeout_s, lambda: folder.log.clock_s)
         has_meter = run.session.sensors.meter is not None
         self._time_plan = TimePlan(run.session.plans, run.options, self._time_limit, has_meter, start_s)
         requested = run.options.requested_passes
@@ -222,8 +226,8 @@ class _Execution:
             measured_at=self._folder.measured_at,
             recalled_times=self._evaluator.recalled_times,
         )
-        limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
-        return {**document, "reference": source.to_json(), "limits": limits, "reproducers": [], "deployment": None}
+        parts = {"reference": source.to_json(), "limits": self._limits, "reproducers": [], "deployment": None}
+        return {**document, **parts}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
