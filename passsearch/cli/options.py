@@ -5,13 +5,13 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from passsearch.core import NUMBERS
+from passsearch.core import NUMBERS, limit_or_none
 
 
 def number_option(argument: str, *, metavar: str, text: str) -> Any:
     """Return an option with the range of the API's argument of the same name, so that both refuse the same values."""
     rule = NUMBERS[argument]
-    return typer.Option(min=rule.least, max=rule.most, metavar=metavar, help=text)
+    return typer.Option(min=rule.least, max=limit_or_none(rule.most), metavar=metavar, help=text)
 
 
 Model: TypeAlias = Annotated[

@@ -52,13 +52,13 @@ class Number:
     Attributes:
         least: Smallest value.
         example: A usual value, for error messages.
-        most: Largest value; ``None`` for no limit.
+        most: Largest value.
         whole: True if only whole numbers are allowed.
     """
 
     least: float
     example: float
-    most: float | None = None
+    most: float = math.inf
     whole: bool = True
 
     def accept(self, name: str, value: object) -> object:
@@ -72,11 +72,11 @@ class Number:
         raise UserError(f"`{name}` is {self}; got {short_repr(value)}. For example: {name}={self.example:.10g}")
 
     def _contains(self, value: float) -> bool:
-        return math.isfinite(value) and self.least <= value and (self.most is None or value <= self.most)
+        return math.isfinite(value) and self.least <= value <= self.most
 
     def __str__(self) -> str:
         kind = "a whole number" if self.whole else "a number"
-        return f"{kind} from {self.least:.10g} " + ("on" if self.most is None else f"to {self.most:.10g}")
+        return f"{kind} from {self.least:.10g} " + ("on" if math.isinf(self.most) else f"to {self.most:.10g}")
 
 
 @dataclass(frozen=True)

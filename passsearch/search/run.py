@@ -226,7 +226,7 @@ class _Execution:
             measured_at=self._folder.measured_at,
             recalled_times=self._evaluator.recalled_times,
         )
-        parts = {"reference": source.to_json(), "limits": self._limits, "reproducers": [], "deployment": None}
+        parts: Document = {"reference": source.to_json(), "limits": self._limits, "reproducers": [], "deployment": None}
         return {**document, **parts}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
