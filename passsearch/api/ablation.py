@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from passsearch.api.common import Progress, progress_callback, worker_limits
+from passsearch.api.common import Progress, progress_callback
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation
-from passsearch.core import DEADLINE_S, TimeLimit, check_arguments, limit_or_inf, timestamp
+from passsearch.core import DEADLINE_S, Limits, TimeLimit, check_arguments, limit_or_inf, timestamp
 from passsearch.evaluate import MeasurementPlans, WorkerEvaluator
 from passsearch.report import ablation_headline
 from passsearch.search import session_settings
@@ -44,13 +44,8 @@ def ablate(
             if one as long as the last still fits.
         until_decided: True to end as soon as it is decided what every pass is worth. Fewer processes may time the
             steps, and only those pipelines are compiled afresh whose compile time can change what a pass is worth.
-        toolchain: Name of the toolchain; the run's own by default.
-        deadline: Seconds one request to a worker may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
-        plans: Plans by which artifacts are timed.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step in words.
 
@@ -60,7 +55,7 @@ def ablate(
     """
     time_limit, folder = TimeLimit(limit_or_inf(timeout)), Path(run)
     document = read_result(folder)
-    limits = worker_limits(deadline, memory)
+    limits = Limits(deadline=deadline, memory=memory)  # what is begun before the time limit is not cut off by it
     session = recorded_session(
         document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )

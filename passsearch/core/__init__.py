@@ -10,7 +10,7 @@ from passsearch.core.archive import (
     check_archive,
     check_one_root,
 )
-from passsearch.core.arguments import IMPORT, NUMBERS, REFERENCES, RULES, SOURCE, check_arguments
+from passsearch.core.arguments import check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
 from passsearch.core.check_inputs import (
@@ -60,6 +60,17 @@ from passsearch.core.measurement import (
     strict_limit,
 )
 from passsearch.core.messages import NOTICE_LOG, Step, printable, suggest_name, timestamp
+from passsearch.core.options import (
+    IMPORT,
+    NUMBERS,
+    OPTIONS,
+    REFERENCES,
+    RULES,
+    SOURCE,
+    Limits,
+    NetworkOptions,
+    Option,
+)
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.processes import (
     ENDING_SIGNALS,
@@ -89,6 +100,7 @@ __all__ = [
     "MASK",
     "NOTICE_LOG",
     "NUMBERS",
+    "OPTIONS",
     "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
@@ -121,9 +133,12 @@ __all__ = [
     "InputTypes",
     "Interval",
     "Json",
+    "Limits",
     "Measurement",
     "ModuleSummary",
+    "NetworkOptions",
     "Operator",
+    "Option",
     "PassSpec",
     "Pipeline",
     "Step",

@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of an exploration.
+class ExplorationLimits:
+    """ExplorationLimits of an exploration.
 
     Attributes:
         depth: Passes in a sequence.
@@ -116,7 +116,7 @@ class Exploration:
         explorer: Explorer,
         steps: Sequence[PassSpec],
         *,
-        limits: Limits,
+        limits: ExplorationLimits,
         compilers: int,
         progress: Callable[[int, int], None],
         cached_edge: Callable[[str, PassSpec], Edge | None] | None = None,
@@ -126,7 +126,7 @@ class Exploration:
         Args:
             explorer: Owner of the graph that is closed.
             steps: Every pass with every choice of arguments.
-            limits: Limits that end it.
+            limits: ExplorationLimits that end it.
             compilers: Number of processes that apply passes.
             progress: Callback; gets the number of states whose edges are all known, and of all states.
             cached_edge: Looks an edge up before it is tried; the explorer's own function by default.

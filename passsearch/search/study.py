@@ -8,7 +8,7 @@ from dataclasses import replace
 import optuna
 
 from passsearch.core import UNLIMITED, Candidate, Failure, Pipeline, TimeLimit
-from passsearch.evaluate import Evaluator, Exploration, Explorer, KernelProfiler, Limits
+from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler
 from passsearch.search.composition import COMPOSED, Composer, decides_kernels
 from passsearch.search.composition_records import Composition
 from passsearch.search.evaluation import Evaluation
@@ -252,7 +252,7 @@ class Search:
         exploration = Exploration(
             explorer,
             steps,
-            limits=Limits(seconds=seconds, no_op_states=self._evaluator.plans.no_op_states),
+            limits=ExplorationLimits(seconds=seconds, no_op_states=self._evaluator.plans.no_op_states),
             compilers=self._compilers,
             progress=lambda *_: self._progress(self.evaluation.counts, None),
             cached_edge=explorer.cached_edge_before_sampling if resumed else explorer.cached_edge,
