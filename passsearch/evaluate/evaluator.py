@@ -218,8 +218,8 @@ class WorkerEvaluator:
         plan, share_s = self.plans.search_rounds, RACE_SHARE * self.session.limits.timeout_s
         plan = replace(plan, race_s=min(plan.race_s, max(LEAST_RACE_S, share_s)))
         # The baseline is waited for: without it there is no result.
-        limit_s = math.inf if same else self._pool.left_s(overtime=OVERTIME)
-        answer = self._timing.in_one(folders, plan, limit_s=limit_s)
+        deadline_s = math.inf if same else self._pool.left_s(overtime=OVERTIME)
+        answer = self._timing.in_one(folders, plan, deadline_s=deadline_s)
         if same and "failure" not in answer:
             answer = {**answer, "samples": 2 * answer["samples"]}
         # The key names kernels, so `of` says which of the binaries with these kernels was the one that ran.

@@ -185,7 +185,7 @@ class WorkerPool:
         request: Mapping[str, Any],
         step: str = "",
         extra_s: float = 0.0,
-        limit_s: float = math.inf,
+        deadline_s: float = math.inf,
     ) -> dict[str, Any]:
         """Send a request; an error of the candidate becomes a typed failure in the answer.
 
@@ -198,10 +198,10 @@ class WorkerPool:
             request: The request.
             step: Pass that a failure names.
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
-            limit_s: Longest time of the request, where it is shorter than the deadline.
+            deadline_s: Longest time of the request, if it is shorter than that of its verb.
         """
         left_s = self.left_s() if request["verb"] in CUT_BY_RUN else math.inf
-        deadline_s = min(self._session.limits.deadline_of(request["verb"]), limit_s, left_s) + extra_s
+        deadline_s = min(self._session.limits.deadline_of(request["verb"]), deadline_s, left_s) + extra_s
         interruptions = self._interruptions
         answer = self._ask_once(worker, stage, request=request, step=step, deadline_s=deadline_s)
         if self._interruptions != interruptions:

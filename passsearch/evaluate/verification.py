@@ -154,7 +154,7 @@ class Verification:
         *,
         is_baseline: bool,
         longest_s: float = math.inf,
-        limit_s: float = math.inf,
+        deadline_s: float = math.inf,
         cases: Sequence[int | str] | None = None,
     ) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build.
@@ -163,7 +163,7 @@ class Verification:
             folder: Folder of the artifact.
             is_baseline: True for the network as imported.
             longest_s: Longest inference in seconds that is of interest.
-            limit_s: Longest time of the comparison in seconds.
+            deadline_s: Longest time of the comparison in seconds.
             cases: Inputs; those of the session by default.
         """
         request = {
@@ -175,7 +175,7 @@ class Verification:
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
             "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.timeout_s) if is_baseline else CANDIDATE_S,
         }
-        answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
+        answer = self._pool.ask(self._pool.timer, "measure", request=request, deadline_s=deadline_s)
         if request["reference"] is None and self.reference.exists():
             seal(self.reference, self._origin)
         # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a

@@ -338,9 +338,9 @@ class Slow(Compiler):
 
     limits_s: list[float]
 
-    def ask(self, *_: object, state: str, folder: str, limit_s: float = 0.0, **__: object) -> dict[str, Any]:
+    def ask(self, *_: object, state: str, folder: str, deadline_s: float = 0.0, **__: object) -> dict[str, Any]:
         """Answer a build."""
-        self.limits_s = [*getattr(self, "limits_s", []), limit_s]
+        self.limits_s = [*getattr(self, "limits_s", []), deadline_s]
         return super().ask(state=state, folder=folder)
 
 

@@ -49,14 +49,14 @@ def test_a_timeout_is_written_with_the_limit_of_its_verb(kind: str, tmp_path: Pa
         assert fact["deadline_s"] == 100.0
 
 
-@pytest.mark.parametrize(("limit_s", "is_known"), [(15.0, True), (20.0, True), (30.0, False)])
-def test_a_timeout_has_the_limit_of_its_own_request(limit_s: float, is_known: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("deadline_s", "is_known"), [(15.0, True), (20.0, True), (30.0, False)])
+def test_a_timeout_has_the_limit_of_its_own_request(deadline_s: float, is_known: bool, tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log:
         store(log, 600.0).record("build", "state|O0", fact={"failure": TIMEOUT.to_json(), "deadline_s": 20.0})
         later = store(log, 600.0)
-        assert (later.recall("build", "state|O0", limit_s=limit_s) is not None) is is_known
+        assert (later.recall("build", "state|O0", deadline_s=deadline_s) is not None) is is_known
         # What this start has taken as known stays known, although limits grow.
-        assert (later.recall("build", "state|O0", limit_s=60.0) is not None) is is_known
+        assert (later.recall("build", "state|O0", deadline_s=60.0) is not None) is is_known
 
 
 @pytest.mark.parametrize(("kind", "is_shared"), [("compile_error", True), ("infra", False), ("oom", False)])
