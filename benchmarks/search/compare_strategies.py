@@ -26,7 +26,7 @@ from scipy.stats import bootstrap
 
 from benchmarks.common import RESULTS, markdown, note, options, read, write
 from passsearch.catalog import Catalog, Parameter, load
-from passsearch.core import Candidate, Failure
+from passsearch.core import Candidate, Failure, TimeLimit
 from passsearch.evaluate import Closure
 from passsearch.evaluate.testing import RecordedBuild, RecordedEvaluator
 from passsearch.objectives import parse_objective
@@ -163,8 +163,8 @@ def search(
         baselines=[O3, LOWEST] if start == "catalog" else [O3],
         default_baseline=O3.name,
         first=_sequences(catalog, space.closure) if start == "catalog" else [],
-        elapsed_s=lambda: math.inf if len(charges.regrets) >= most else 0.0,
-        limit_s=lambda *_: 1.0,
+        time_limit=TimeLimit(1.0, lambda: math.inf if len(charges.regrets) >= most else 0.0),
+        end_s=lambda *_: 1.0,
         progress=lambda *_: charges.update(),
     )
     study.run()

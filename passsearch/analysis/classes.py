@@ -1,5 +1,6 @@
 """Architecture classes: rules over features, parsed from data, with the evidence for or against every class."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,13 +20,13 @@ class Count:
     Attributes:
         feature: Name of the feature.
         minimum: Smallest number of occurrences.
-        maximum: Largest number of occurrences, ``None`` for no limit.
+        maximum: Largest number of occurrences.
         evidence: Text for people; ``{count}``, ``{first}`` and ``{detail}`` are filled in.
     """
 
     feature: str
     minimum: int = 1
-    maximum: int | None = None
+    maximum: float = math.inf
     evidence: str = "{count} {feature}, first at %{first}"
 
 
@@ -153,7 +154,7 @@ def _judge_count(condition: Count, fingerprint: Fingerprint) -> _Verdict:
     got = f"{feature.count} `{condition.feature}`"
     if feature.count < condition.minimum:
         return _Verdict(False, (f"{got}, at least {condition.minimum} needed",))
-    if condition.maximum is not None and feature.count > condition.maximum:
+    if feature.count > condition.maximum:
         return _Verdict(False, (f"{got}, at most {condition.maximum} allowed",))
     values = {"count": feature.count, "first": feature.first, "detail": feature.detail}
     text = condition.evidence.format(feature=condition.feature, **values)
@@ -213,7 +214,7 @@ def _parse_count(data: Mapping[str, Json]) -> Count:
     return Count(
         feature=_text(data["feature"]),
         minimum=_whole_number(data.get("min", 1)),
-        maximum=None if maximum is None else _whole_number(maximum),
+        maximum=math.inf if maximum is None else _whole_number(maximum),
         evidence=_template(data.get("evidence", Count.evidence), _COUNT_FIELDS),
     )
 

@@ -1,16 +1,14 @@
 """``ablate``: what each pass of a run's winner is worth."""
 
 import logging
-import math
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from passsearch.api.common import Progress, progress_callback, worker_limits
+from passsearch.api.common import Progress, progress_callback
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation
-from passsearch.core import DEADLINE_S, check_arguments, timestamp
+from passsearch.core import DEADLINE_S, Limits, TimeLimit, check_arguments, limit_or_inf, timestamp
 from passsearch.evaluate import MeasurementPlans, WorkerEvaluator
 from passsearch.report import ablation_headline
 from passsearch.search import session_settings
@@ -46,13 +44,8 @@ def ablate(
             if one as long as the last still fits.
         until_decided: True to end as soon as it is decided what every pass is worth. Fewer processes may time the
             steps, and only those pipelines are compiled afresh whose compile time can change what a pass is worth.
-        toolchain: Name of the toolchain; the run's own by default.
-        deadline: Seconds one request to a worker may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
-        plans: Plans by which artifacts are timed.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step in words.
 
@@ -60,9 +53,9 @@ def ablate(
         UserError: The run has no finished winner, or it cannot be built any more.
         EnvironmentFault: Its toolchain is not installed.
     """
-    left_s, folder = _time_left(timeout), Path(run)
+    time_limit, folder = TimeLimit(limit_or_inf(timeout)), Path(run)
     document = read_result(folder)
-    limits = worker_limits(deadline, memory)
+    limits = Limits(deadline=deadline, memory=memory)  # what is begun before the time limit is not cut off by it
     session = recorded_session(
         document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )
@@ -75,7 +68,9 @@ def ablate(
             progress_callback(progress) as report,
             WorkerEvaluator(session, log=measured.log, folder=measured.artifacts) as evaluator,
         ):
-            ablation = ablate_run(document, evaluator, progress=report, left_s=left_s, until_decided=until_decided)
+            ablation = ablate_run(
+                document, evaluator, progress=report, time_limit=time_limit, until_decided=until_decided
+            )
         ablation["measured"]["measured_at"] = timestamp(measured.measured_at)
         ablation["headline"] = ablation_headline(ablation)
         write_json(folder / ABLATION, ablation)
@@ -85,10 +80,3 @@ def ablate(
     finally:
         measured.close()
     return Ablation(ablation)
-
-
-def _time_left(timeout: float | None) -> Callable[[], float]:
-    if timeout is None:
-        return lambda: math.inf
-    end = time.monotonic() + timeout
-    return lambda: end - time.monotonic()

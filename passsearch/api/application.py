@@ -4,9 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Sizes, read_candidate, session
+from passsearch.api.common import Sizes, network_session, open_evaluator, read_candidate
 from passsearch.api.results import AppliedPipeline
-from passsearch.core import DEADLINE_S, Failure, InputTypes, Json, PassSpec, check_arguments, suggest_name
+from passsearch.core import (
+    DEADLINE_S,
+    Failure,
+    InputTypes,
+    Json,
+    Limits,
+    NetworkOptions,
+    PassSpec,
+    check_arguments,
+    suggest_name,
+)
 from passsearch.errors import UserError
 from passsearch.evaluate import LOG, Edge, WorkerEvaluator
 from passsearch.search import analyze_network, with_prerequisites
@@ -38,21 +48,9 @@ def apply(
     """Apply a pipeline to a network and say what each pass did; nothing is built, and nothing recalled or remembered.
 
     Args:
-        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        model: The network: see ``tune``.
         pipeline: A pipeline written out, a named one, a pipeline file, or a run folder, whose winner is meant.
-        example_inputs: Inputs a torch module or a gluon block is traced with.
         print_ir: Names of passes before and after which the IR is kept as text; ``all`` stands for every pass.
-        inputs: Shape and dtype by input name.
-        batch: Size of a symbolic first dimension.
-        function: The function, or functions with weights: see ``tune``.
-        sizes: Sizes of open inputs with weights: see ``tune``.
-        keep_symbolic: True to leave sizes open.
-        target: TVM's target; the host CPU by default.
-        toolchain: Name of the toolchain; the first there is by default.
-        deadline: Seconds one pass may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file or the pipeline's contains.
 
     Returns:
         The passes with seconds, whether they changed the IR, operator counts, and IR before and after where
@@ -62,12 +60,8 @@ def apply(
         UserError: The pipeline cannot be read, or does not have a pass of ``print_ir``.
         EnvironmentFault: There is no toolchain.
     """
-    network: dict[str, Any] = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic, "target": target, "toolchain": toolchain}
-    options: dict[str, Any] = {"remember": False, "deadline": deadline, "memory": memory}
-    options |= {"catalogs": catalogs, "trust": trust}
-    with session(model, example_inputs, **network, **options) as evaluator:
-        opened = evaluator.session
+    opened = network_session(model, example_inputs, NetworkOptions.of(locals()), Limits.of(locals()))
+    with open_evaluator(opened, remember=False) as evaluator:
         candidate = read_candidate(opened, pipeline, trust=trust)
         candidate = with_prerequisites(opened, analyze_network(opened, evaluator.network.summary), candidate)
         passes = candidate.pipeline.passes

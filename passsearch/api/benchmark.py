@@ -22,12 +22,12 @@ from passsearch.api.engine_request import EngineRequest, read_engines
 from passsearch.api.labelled_samples import check_samples
 from passsearch.api.results import EngineBenchmark
 from passsearch.core import (
-    DEADLINE_S,
     SOURCE,
     Candidate,
     CheckInputs,
     InputTypes,
     Json,
+    Limits,
     TensorType,
     check_arguments,
     leading_batch,
@@ -148,10 +148,8 @@ def bench(
         model: ``zoo:NAME``, an ONNX file or an ONNX model in memory.
         engines: Names of engines, such as ``onnxruntime``, and ``TOOLCHAIN:PIPELINE`` for TVM: a baseline, a named
             sequence, a pipeline file or a pipeline written out.
-        inputs: Shape and dtype by input name, where the file leaves them open.
         samples: NumPy file (``.npz``) with an array for each input, or several in a leading dimension; each process
             runs on the next one. Random inputs by default.
-        batch: Size of an open first dimension.
         batches: Several sizes, which are measured in turns; adds the friction coefficient of every engine.
         threads: Threads of each engine; one for each physical core by default.
         own_threads: True to measure every engine once more, with the number of threads that it chooses itself.
@@ -162,13 +160,9 @@ def bench(
         baseline: The engine that ratios refer to; the first by default.
         rounds: Rounds of each process.
         processes: Processes of each engine, one after another.
-        target: TVM's target; the host CPU by default.
         tolerance: Largest deviation of outputs, as a share of the largest; by default what rounding explains.
         reference: ``source`` or ``import``: see ``tune``. Outputs are compared with those of another engine in any
             case.
-        memory: Gigabytes that one compiler process of TVM may use.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that comes with files.
         engines_python: Interpreter that has all engines; by default each engine's installed environment.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
@@ -201,7 +195,7 @@ def bench(
         target=target,
         tolerance=tolerance,
         reference=reference,
-        limits=worker_limits(DEADLINE_S, memory),
+        limits=worker_limits(Limits(memory=memory)),
         catalogs=catalog_paths(catalogs),
         trust=trust,
         python=python,

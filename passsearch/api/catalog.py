@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from passsearch.api.common import Progress, catalog_paths, session
+from passsearch.api.common import Progress, catalog_paths, network_session, open_evaluator
 from passsearch.api.results import CatalogPass
 from passsearch.catalog import find_entry
-from passsearch.core import check_arguments
+from passsearch.core import NetworkOptions, check_arguments
 from passsearch.dialects import DIALECTS
 from passsearch.evaluate import CheckedSequence, check_sequences
 
@@ -19,7 +19,6 @@ def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[s
     Args:
         name: Name of the pass.
         dialect: Name of the dialect; by default the first one that has the pass.
-        catalogs: YAML files with the user's own passes.
 
     Raises:
         UserError: There is no such pass or dialect, or a file has a mistake.
@@ -43,6 +42,7 @@ def check_catalog_sequences(
         EnvironmentFault: The compiler does not start.
     """
     # Without the fact cache, whose facts other processes have recorded.
-    with session(model, toolchain=toolchain, catalogs=catalogs, remember=False) as evaluator:
-        sequences = tuple(evaluator.session.catalog.sequences.values())
+    session = network_session(model, None, NetworkOptions(toolchain=toolchain, catalogs=catalogs))
+    with open_evaluator(session, remember=False) as evaluator:
+        sequences = tuple(session.catalog.sequences.values())
         return check_sequences(evaluator, sequences, progress=progress)

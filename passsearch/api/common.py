@@ -1,7 +1,6 @@
 """The arguments that all API functions share, and the evaluator of functions that need no run folder."""
 
 import logging
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
@@ -12,10 +11,14 @@ from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import (
     DEADLINE_S,
     MAIN,
+    SOURCE,
     Candidate,
     InputTypes,
+    Limits,
+    NetworkOptions,
     check_arguments,
     expand_home,
+    limit_or_inf,
     read_calls,
     read_inputs,
     require_trust,
@@ -42,22 +45,36 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 _log = logging.getLogger(__name__)
 
 
-def model_file(
+def network_session(
     model: object,
     example_inputs: object,
-    *,
-    inputs: InputTypes | None,
-    batch: int | None,
-    toolchain: str | None,
-    trust: bool = False,
-    function: str | None = None,
-    sizes: Sizes | None = None,
-    keep_symbolic: bool = False,
-    samples: str | Path | None = None,
-) -> ModelFile:
+    options: NetworkOptions,
+    limits: Limits | None = None,
+    plans: MeasurementPlans | None = None,
+) -> Session:
+    """Return the session of a network that the user names.
+
+    Raises:
+        UserError: An option is impossible.
+        EnvironmentFault: There is no toolchain.
+    """
+    return open_session(
+        model_file(model, example_inputs, options),
+        toolchain=options.toolchain,
+        target=options.target,
+        catalogs=catalog_paths(options.catalogs),
+        tolerance=options.tolerance,
+        limits=worker_limits(limits or Limits()),
+        plans=plans,
+        reference=options.reference,
+    )
+
+
+def model_file(model: object, example_inputs: object, options: NetworkOptions) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
-    calls = read_calls(function, sizes, read_inputs(inputs), keep_symbolic=keep_symbolic)
-    file = None if samples is None else expand_home(samples).absolute()
+    inputs = read_inputs(options.inputs)
+    calls = read_calls(options.function, options.sizes, inputs, keep_symbolic=options.keep_symbolic)
+    file = None if options.samples is None else expand_home(options.samples).absolute()
     if file is not None:
         read_samples(file)  # a file that cannot be read is refused before the network is converted
     limit_cache_hourly(cache_folder(), limit_bytes=cache_limit_bytes())
@@ -66,29 +83,25 @@ def model_file(
         model,
         example_inputs=example_inputs,
         calls=calls,
-        batch=batch,
+        batch=options.batch,
         folder=cache_folder() / "models",
-        formats=dialect(get_toolchain(toolchain).dialect).formats,
-        trust=trust,
+        formats=dialect(get_toolchain(options.toolchain).dialect).formats,
+        trust=options.trust,
     )
     return replace(network, samples=file)
 
 
-def worker_limits(deadline: float, memory: float | None, *, timeout: float | None = None) -> WorkerLimits:
-    """Return what one worker may use.
-
-    Args:
-        deadline: Seconds one request may take.
-        memory: Gigabytes; ``None`` leaves the limit to the machine's memory.
-        timeout: Seconds that the run may take; ``None`` for no limit.
+def worker_limits(limits: Limits) -> WorkerLimits:
+    """Return limits in the units of workers.
 
     Raises:
         UserError: The machine has less memory.
     """
-    run_s, machine = math.inf if timeout is None else timeout, machine_memory_bytes()
+    memory, machine = limits.memory, machine_memory_bytes()
     if memory is not None and memory * 1e9 > machine:
         raise UserError(f"`memory` must be at most {machine / 1e9:.1f}, what this machine has in GB; got {memory:g}")
-    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9), run_s)
+    memory_bytes = None if memory is None else int(memory * 1e9)
+    return WorkerLimits(limits.deadline, memory_bytes, limit_or_inf(limits.timeout))
 
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
@@ -134,7 +147,7 @@ def session(
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
-    reference: str = "source",
+    reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
@@ -149,23 +162,7 @@ def session(
     network, the compiler and the device. Its processes end with the block.
 
     Args:
-        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
-        example_inputs: Inputs a torch module or a gluon block is traced with.
-        inputs: Shape and dtype by input name.
-        batch: Size of a symbolic first dimension.
-        function: The function, or functions with weights: see ``tune``.
-        sizes: Sizes of open inputs with weights: see ``tune``.
-        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
-        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
-        target: TVM's target; the host CPU by default.
-        toolchain: Name of the toolchain; the first there is by default.
-        tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
-        reference: What outputs are compared with: see ``tune``.
-        deadline: Seconds one request to a worker may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file contains.
-        plans: Plans by which artifacts are timed.
+        model: The network: see ``tune``.
         folder: Folder for the log and the artifacts. The same call with the same folder continues where the last one
             stopped. The folder of a run of ``tune`` on the same network has what that run has built and measured. A
             temporary folder by default.
@@ -175,20 +172,8 @@ def session(
         UserError: An argument is impossible, or the folder has facts of other settings; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
-    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic, "samples": samples}
-    network_session = open_session(
-        model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
-        toolchain=toolchain,
-        target=target,
-        catalogs=catalog_paths(catalogs),
-        tolerance=tolerance,
-        reference=reference,
-        limits=worker_limits(deadline, memory),
-        plans=plans,
-    )
-    own_folder = None if folder is None else Path(folder)
-    with open_evaluator(network_session, folder=own_folder, remember=remember) as evaluator:
+    opened = network_session(model, example_inputs, NetworkOptions.of(locals()), Limits.of(locals()), plans)
+    with open_evaluator(opened, folder=None if folder is None else Path(folder), remember=remember) as evaluator:
         yield evaluator
 
 

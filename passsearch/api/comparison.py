@@ -3,24 +3,22 @@
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from passsearch.api.common import (
     Progress,
     Sizes,
-    catalog_paths,
-    model_file,
+    network_session,
     open_evaluator,
     progress_callback,
     read_candidate,
-    worker_limits,
 )
 from passsearch.api.engine_request import QUALIFIED
 from passsearch.api.results import Analysis, Comparison
-from passsearch.core import DEADLINE_S, InputTypes, check_arguments
+from passsearch.core import DEADLINE_S, SOURCE, InputTypes, Limits, NetworkOptions, check_arguments
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, keep_summary, open_session, recall_summary
+from passsearch.evaluate import MeasurementPlans, Session, keep_summary, recall_summary
 from passsearch.search import analyze_network
 from passsearch.studies import (
     CACHES,
@@ -54,13 +52,15 @@ def analyze(
     """Return operators, features, architecture classes with evidence, and candidate passes with reasons.
 
     The graph of a network that this toolchain has imported before comes from a file in the cache folder.
+
+    Args:
+        model: The network: see ``tune``.
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
     """
-    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic}
+    network = NetworkOptions.of(locals())
     with progress_callback(progress) as report:
         report("reading the network", 0, 2)
-        file = model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network)
-        opened = open_session(file, toolchain=toolchain, target=None, catalogs=catalog_paths(catalogs))
+        opened = network_session(model, example_inputs, network)
         summary = recall_summary(opened)
         if summary is None:
             report(f"importing the network with {opened.toolchain.name}", 1, 2)
@@ -86,7 +86,7 @@ def compare(
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
-    reference: str = "source",
+    reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     rounds: int = 6,
@@ -102,31 +102,15 @@ def compare(
     """Measure pipelines against each other, interleaved in several processes.
 
     Args:
-        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        model: The network: see ``tune``.
         pipelines: Names, pipeline files, or pipelines written out. ``TOOLCHAIN:PIPELINE`` is built by that toolchain,
             to compare compilers. The baseline is the first that has a baseline's name, else the default of the first
             toolchain.
-        example_inputs: Inputs a torch module or a gluon block is traced with.
-        inputs: Shape and dtype by input name.
-        batch: Size of a symbolic first dimension.
-        function: The function, or functions with weights: see ``tune``.
-        sizes: Sizes of open inputs with weights: see ``tune``.
-        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
-        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
-        target: TVM's target; the host CPU by default.
-        toolchain: Name of the toolchain; the first there is by default.
-        tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
-        reference: What outputs are compared with: see ``tune``.
-        deadline: Seconds one request to a worker may take.
-        memory: Gigabytes that one compiler process may use.
         rounds: Rounds of each process.
         processes: Number of processes; as many as the verdicts need by default.
         protocol: ``paired``, or ``cf22``: each pipeline runs by itself 1000 times as in the paper. Runs in a row share
             every drift of the machine, so that protocol gives no verdict.
         cache: ``warm``, or ``flushed``: the processor's caches hold nothing of the network when a run begins.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file contains.
-        plans: Plans by which artifacts are timed.
         folder: Folder for what is measured. The same call with the same folder continues where the last one stopped. A
             temporary folder by default.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
@@ -139,8 +123,7 @@ def compare(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
-    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic, "samples": samples}
+    network, limits = NetworkOptions.of(locals()), Limits.of(locals())
     options = ComparisonOptions(rounds, processes, protocol, cache)
     by_toolchain = _by_toolchain(pipelines, toolchain)
     _check_options(options, toolchains=len(by_toolchain))
@@ -148,16 +131,7 @@ def compare(
         report = stack.enter_context(progress_callback(progress))
         sides = []
         for name, texts in by_toolchain.items():
-            side_session = open_session(
-                model_file(model, example_inputs, toolchain=name, trust=trust, **network),
-                toolchain=name,
-                target=target,
-                catalogs=catalog_paths(catalogs),
-                tolerance=tolerance,
-                reference=reference,
-                limits=worker_limits(deadline, memory),
-                plans=plans,
-            )
+            side_session = network_session(model, example_inputs, replace(network, toolchain=name), limits, plans)
             _check_device(side_session, options)
             # Before this toolchain's compiler starts, so that a mistyped name costs no import.
             candidates = [read_candidate(side_session, text, trust=trust) for text in texts]

@@ -7,10 +7,22 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from passsearch.api.common import Progress, Sizes, progress_callback, read_candidate, session
+from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback, read_candidate
 from passsearch.api.results import CompiledNetwork
 from passsearch.api.rivals import Rivals
-from passsearch.core import DEADLINE_S, Candidate, Failure, InputTypes, check_arguments, expand_home, timestamp
+from passsearch.core import (
+    DEADLINE_S,
+    SOURCE,
+    Candidate,
+    Failure,
+    InputTypes,
+    Limits,
+    NetworkOptions,
+    TimeLimit,
+    check_arguments,
+    expand_home,
+    timestamp,
+)
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.export import SCRIPT, Deployment, check_replaceable, write_deployment
@@ -54,7 +66,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
-    reference: str = "source",
+    reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
@@ -64,27 +76,12 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     """Compile a network without a search: build the recommended pipeline, check its outputs, export it.
 
     Args:
-        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
-        example_inputs: Inputs a torch module or a gluon block is traced with.
+        model: The network: see ``tune``.
         to: The folder to write: script, network and build, as ``export`` writes them.
         pipeline: ``recommended``, or a pipeline as ``compare`` takes it.
         seconds: Time for building and timing other sequences that the recommendation may be worse than; the fastest is
             taken. 0 builds the recommended one only.
         rivals: Engines that the result is compared with in the same rounds; those that are installed by default.
-        inputs: Shape and dtype by input name.
-        batch: Size of a symbolic first dimension.
-        function: The function, or functions with weights: see ``tune``.
-        sizes: Sizes of open inputs with weights: see ``tune``.
-        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
-        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
-        target: TVM's target; the host CPU by default.
-        toolchain: Name of the toolchain; the first there is by default.
-        tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
-        reference: ``source`` or ``import``: see ``tune``.
-        deadline: Seconds one request to a worker may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file contains.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:
@@ -94,21 +91,18 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         UserError: No pipeline builds, or the import computes something else than the network's own framework.
         EnvironmentFault: There is no toolchain, or the machine fails.
     """
-    folder = expand_home(to)
+    network, limits, folder = NetworkOptions.of(locals()), Limits.of(locals()), expand_home(to)
     check_replaceable(folder)
-    network: dict[str, Any] = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic, "samples": samples, "target": target, "toolchain": toolchain}
-    options: dict[str, Any] = {"tolerance": tolerance, "reference": reference, "deadline": deadline, "memory": memory}
-    options |= {"catalogs": catalogs, "trust": trust, "remember": False}
     start = monotonic()
     with progress_callback(progress) as report:
         report("importing the network", 0, 0)
-        with session(model, example_inputs, **network, **options) as evaluator:
+        session = network_session(model, example_inputs, network, limits)
+        with open_evaluator(session, remember=False) as evaluator:
             beside = Rivals.find(evaluator.session, rivals)
             analysis = analyze_network(evaluator.session, evaluator.network.summary)
             candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
             imported_s = monotonic() - start
-            tried = list(_try(evaluator, candidates, until=monotonic() + seconds, report=report))
+            tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
             candidate, built = _best(tried)
             report("exporting", 0, 0)
             deployed = _export(evaluator, candidate, folder)
@@ -141,13 +135,13 @@ def _candidates(
 
 
 def _try(
-    evaluator: WorkerEvaluator, candidates: Sequence[Candidate], *, until: float, report: Progress
+    evaluator: WorkerEvaluator, candidates: Sequence[Candidate], *, time_limit: TimeLimit, report: Progress
 ) -> Iterator[_Tried]:
     """Build candidates in their order until one is built and the time is over; time all beside the first."""
     first: Built | None = None
     longest_s = 0.0
     for place, candidate in enumerate(candidates):
-        if first is not None and monotonic() + longest_s > until:
+        if first is not None and time_limit.left_s() < longest_s:
             return
         report(f"building {candidate.name or 'the pipeline'}", place, len(candidates))
         start = monotonic()

@@ -2,14 +2,26 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Progress, Sizes, progress_callback, session
+from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback
 from passsearch.api.results import ExploredSpace
 from passsearch.catalog import bind_pipeline, find_folders
-from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments, require_trust
-from passsearch.evaluate import Closure, Exploration, Limits, find_options
+from passsearch.core import (
+    DEADLINE_S,
+    SOURCE,
+    InputTypes,
+    Json,
+    Limits,
+    NetworkOptions,
+    Pipeline,
+    check_arguments,
+    limit_or_inf,
+    require_trust,
+)
+from passsearch.evaluate import Closure, Exploration, ExplorationLimits, find_options
 from passsearch.search import (
     analyze_network,
     explored_passes,
@@ -34,7 +46,7 @@ def explore(
     sizes: Sizes | None = None,
     keep_symbolic: bool = False,
     samples: str | Path | None = None,
-    reference: str = "source",
+    reference: str = SOURCE,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     every: bool = False,
@@ -55,14 +67,7 @@ def explore(
     The edges go to the fact cache, so the same call again continues, and ``tune`` starts from them.
 
     Args:
-        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
-        example_inputs: Inputs a torch module or a gluon block is traced with.
-        inputs: Shape and dtype by input name.
-        batch: Size of a symbolic first dimension.
-        function: The function, or functions with weights: see ``tune``.
-        sizes: Sizes of open inputs with weights: see ``tune``.
-        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
-        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
+        model: The network: see ``tune``.
         reference: ``"import"`` to explore an import that is another network than its source: see ``tune``.
         passes: The only passes to apply: names (all choices of arguments) or passes written out.
         additional: Passes that are applied on request only: those the catalog leaves to the user's intent, and those
@@ -70,13 +75,6 @@ def explore(
         every: True to take the catalog's candidates whatever the network's classes and features.
         depth: Length of the longest sequence.
         states: Largest number of states.
-        timeout: Wall time in seconds.
-        target: TVM's target; the host CPU by default.
-        toolchain: Name of the toolchain; the first there is by default.
-        deadline: Seconds one pass may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file contains.
         remember: True to use and extend the fact cache.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets a text, the number of states whose edges are all known, and of all states.
@@ -89,21 +87,11 @@ def explore(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
-    network = {
-        "inputs": inputs,
-        "batch": batch,
-        "function": function,
-        "sizes": sizes,
-        "keep_symbolic": keep_symbolic,
-        "samples": samples,
-        "reference": reference,
-        "target": target,
-        "toolchain": toolchain,
-    }
-    options = {"deadline": deadline, "memory": memory, "catalogs": catalogs, "trust": trust, "remember": remember}
+    # The time limit is that of the exploration, and the import is waited for.
+    network, limits = NetworkOptions.of(locals()), Limits(deadline=deadline, memory=memory)
     with (
         progress_callback(progress) as report,
-        session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
+        open_evaluator(network_session(model, example_inputs, network, limits), remember=remember) as evaluator,
     ):
         report("proving the import", 0, 0)
         proof = evaluator.builder.prove_import()
@@ -114,7 +102,7 @@ def explore(
         exploration = Exploration(
             evaluator.applier,
             steps,
-            limits=Limits(depth, states, timeout),
+            limits=ExplorationLimits(limit_or_inf(depth), limit_or_inf(states), limit_or_inf(timeout)),
             compilers=evaluator.session.explorers,
             progress=lambda done, number: report("exploring", done, number),
         )
@@ -157,21 +145,10 @@ def check_space(
 
     Args:
         document: The result of ``explore``.
-        model: The network it was made from, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
-        example_inputs: Inputs a torch module or a gluon block is traced with.
-        inputs: Shape and dtype by input name.
-        batch: Size of a symbolic first dimension.
-        function: The function, or functions with weights: see ``tune``.
-        sizes: Sizes of open inputs with weights: see ``tune``.
-        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
-        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
+        model: The network it was made from: see ``tune``.
         sample: Number of edges.
         seed: Seed of the sample.
         toolchain: Name of the toolchain; the document's own by default.
-        deadline: Seconds one pass may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file contains.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets a text, the number of checked edges and of all edges in the sample.
 
@@ -179,25 +156,16 @@ def check_space(
         UserError: The document is not an explored space.
         EnvironmentFault: Its toolchain is not installed.
     """
-    closure = read_closure(document, "the document")
+    network, limits, closure = NetworkOptions.of(locals()), Limits.of(locals()), read_closure(document, "the document")
     # The file is another user's data.
     code = [*find_options(str(document["target"])), *find_folders(Pipeline(closure.passes))]
     require_trust("the explored space", code, trust=trust)
-    network: Any = {
-        "inputs": inputs,
-        "batch": batch,
-        "function": function,
-        "sizes": sizes,
-        "keep_symbolic": keep_symbolic,
-        "samples": samples,
-        "toolchain": toolchain or str(document["toolchain"]["name"]),
-    }
-    # Without the fact cache, which has the very edges that are to be checked.
-    options = {"target": document["target"], "deadline": deadline, "memory": memory}
-    options |= {"catalogs": catalogs, "trust": trust, "remember": False}
+    recorded = {"target": document["target"], "toolchain": toolchain or str(document["toolchain"]["name"])}
+    network = replace(network, **recorded)
     with (
         progress_callback(progress) as report,
-        session(model, example_inputs, **network, **options) as evaluator,
+        # Without the fact cache, which has the very edges that are to be checked.
+        open_evaluator(network_session(model, example_inputs, network, limits), remember=False) as evaluator,
     ):
         # Its passes must be in this catalog before any of them is applied.
         bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)

@@ -83,7 +83,6 @@ def load_pipeline(path: str | Path, *, catalogs: Sequence[str | Path] = (), trus
 
     Args:
         path: The folder that ``export`` wrote, or its ``pipeline.json``.
-        catalogs: YAML files with the user's own passes.
         trust: True to use passes that only the file names.
 
     Raises:

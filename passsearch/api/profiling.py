@@ -10,18 +10,17 @@ from typing import Any
 from passsearch.api.common import (
     Progress,
     Sizes,
+    network_session,
     open_evaluator,
     progress_callback,
     read_candidate,
     run_folder,
-    worker_limits,
 )
-from passsearch.api.common import session as network_session
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Profile
-from passsearch.core import DEADLINE_S, SOURCE, Candidate, InputTypes, check_arguments
+from passsearch.core import DEADLINE_S, SOURCE, Candidate, InputTypes, Limits, NetworkOptions, check_arguments
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits
+from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator
 from passsearch.search import analyze_network, with_prerequisites
 from passsearch.store import read_result
 from passsearch.studies import profile_candidates
@@ -67,23 +66,8 @@ def profile(
         pipelines: Names, pipeline files, or pipelines written out. By default a run's baseline and its winner, which is
             called ``best`` here; for a network, the baseline of the toolchain.
         example_inputs: The arguments of a network: see ``tune``. A run has its own.
-        inputs: Shape and dtype by input name.
-        batch: Size of a symbolic first dimension.
-        function: The function, or functions with weights: see ``tune``.
-        sizes: Sizes of open inputs with weights: see ``tune``.
-        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
-        samples: NumPy file (``.npz``) with the inputs to check and to time: see ``tune``.
-        target: TVM's target; the host CPU by default.
-        toolchain: Name of the toolchain; the first there is, or the run's own.
-        tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
-        reference: ``source`` or ``import`` for a network: see ``tune``. A run has its own.
-        deadline: Seconds one request to a worker may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
         energy: True to read the energy of every kernel, where the device has a meter. A kernel runs alone for some
             seconds for that.
-        trust: True to run code that the network's file or the run contains.
-        plans: Plans by which artifacts are timed.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step, the number of finished pipelines and the number of all.
 
@@ -94,19 +78,15 @@ def profile(
         UserError: A pipeline fails.
         EnvironmentFault: The machine fails, the runtime does not tell kernels apart, or there is no toolchain.
     """
+    network, limits = NetworkOptions.of(locals()), Limits.of(locals())
     run = run_folder(subject) if isinstance(subject, str | Path) else None
     common: dict[str, Any] = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust, "plans": plans}
     with progress_callback(progress) as report:
         if run is not None:
-            calls = (function, sizes, keep_symbolic or None, samples)
-            checks = (tolerance, None if reference == SOURCE else reference)
-            _refuse_network_options(run, example_inputs, inputs or None, batch, *calls, target, *checks)
-            opened = _open_run(run, pipelines, limits=worker_limits(deadline, memory), **common)
+            _refuse_network_options(run, example_inputs, network)
+            opened = _open_run(run, pipelines, limits, **common)
         else:
-            network: dict[str, Any] = {"inputs": inputs, "batch": batch, "target": target, "tolerance": tolerance}
-            network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic, "samples": samples}
-            network |= {"deadline": deadline, "memory": memory, "reference": reference}
-            opened = _open_network(subject, example_inputs, pipelines, **network, **common)
+            opened = _open_network(network_session(subject, example_inputs, network, limits, plans), pipelines, network)
         with opened as (evaluator, candidates):
             peaks, reason = _peaks(evaluator.session)
             document = profile_candidates(
@@ -115,14 +95,15 @@ def profile(
             return Profile(document)
 
 
-def _refuse_network_options(run: Path, *options: object) -> None:
-    if any(option is not None for option in options):
+def _refuse_network_options(run: Path, example_inputs: object, options: NetworkOptions) -> None:
+    allowed = {name: getattr(options, name) for name in ("toolchain", "catalogs", "trust")}
+    if example_inputs is not None or replace(options, inputs=options.inputs or None) != NetworkOptions(**allowed):
         raise UserError(f"The run `{run}` has its own inputs, target, tolerance and reference; leave them out.")
 
 
 @contextmanager
 def _open_run(
-    run: Path, pipelines: Sequence[str], *, limits: WorkerLimits, **common: Any
+    run: Path, pipelines: Sequence[str], limits: Limits, **common: Any
 ) -> Iterator[tuple[WorkerEvaluator, list[Candidate]]]:
     document = read_result(run)
     session = recorded_session(document, run, limits=limits, **common)
@@ -140,11 +121,11 @@ def _run_candidate(evaluator: WorkerEvaluator, document: Mapping[str, Any], name
 
 @contextmanager
 def _open_network(
-    subject: object, example_inputs: object, pipelines: Sequence[str], **options: Any
+    session: Session, pipelines: Sequence[str], options: NetworkOptions
 ) -> Iterator[tuple[WorkerEvaluator, list[Candidate]]]:
-    with network_session(subject, example_inputs, remember=False, **options) as evaluator:
-        names = pipelines or (evaluator.session.dialect.baseline.name,)
-        yield evaluator, [_named(evaluator, name, trust=options["trust"]) for name in names]
+    with open_evaluator(session, remember=False) as evaluator:
+        names = pipelines or (session.dialect.baseline.name,)
+        yield evaluator, [_named(evaluator, name, trust=options.trust) for name in names]
 
 
 def _named(evaluator: WorkerEvaluator, name: str, *, trust: bool) -> Candidate:

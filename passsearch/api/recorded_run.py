@@ -5,15 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import catalog_paths
+from passsearch.api.common import catalog_paths, worker_limits
 from passsearch.catalog import check_factories
-from passsearch.core import Case, Pipeline, read_ranges
+from passsearch.core import Case, Limits, Pipeline, read_ranges
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     MeasurementPlans,
     RecordedReference,
     Session,
-    WorkerLimits,
     check_saved_network,
     open_session,
 )
@@ -27,7 +26,7 @@ def recorded_session(
     folder: Path,
     *,
     toolchain: str | None,
-    limits: WorkerLimits,
+    limits: Limits,
     catalogs: Sequence[str | Path],
     trust: bool,
     plans: MeasurementPlans | None,
@@ -56,7 +55,7 @@ def recorded_session(
         target=document["target"],
         catalogs=catalog_paths(catalogs),
         tolerance=recorded["tolerance"],
-        limits=limits,
+        limits=worker_limits(limits),
         plans=plans,
     )
     paths: list[str] = recorded.get("paths", [])

@@ -13,11 +13,10 @@ from passsearch.api.common import (
     Progress,
     Sizes,
     catalog_paths,
-    model_file,
+    network_session,
     open_evaluator,
     progress_callback,
     refuse_unreadable,
-    worker_limits,
 )
 from passsearch.api.compiled_function import compiled_function
 from passsearch.api.plots import Plots
@@ -26,17 +25,20 @@ from passsearch.api.results import Ablation, Audit
 from passsearch.catalog import find_folders
 from passsearch.core import (
     DEADLINE_S,
+    SOURCE,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
     BuildOptions,
     InputTypes,
+    Limits,
+    NetworkOptions,
     check_arguments,
     expand_home,
     printable,
     require_trust,
 )
 from passsearch.errors import UserError
-from passsearch.evaluate import AUDIT_CASES, MeasurementPlans, open_session
+from passsearch.evaluate import AUDIT_CASES, MeasurementPlans
 from passsearch.export import export_run
 from passsearch.objectives import THROUGHPUT, parse_objectives, recorded_objective
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
@@ -180,7 +182,7 @@ def tune(
     confirm: int = USUAL_REPETITIONS,
     keep_throughput: float = 0.98,
     tolerance: float | None = None,
-    reference: str = "source",
+    reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     passes: Sequence[str] | None = None,
@@ -196,47 +198,20 @@ def tune(
 
     Args:
         model: ``zoo:NAME[@batch]``, a path, or an object of a framework (docs/guide/tutorial.md lists them).
-        example_inputs: Inputs a torch module or a gluon block is traced with.
-        inputs: Types of inputs that the file leaves open: ``"ids:int64[1,128]"``, a list of such texts, or a mapping
-            from the name to ``"int64[1,128]"``, to a pair ``(shape, dtype)``, or to a tensor or array of that type.
-        batch: Size of a symbolic first dimension.
-        function: Function of a compiler module to tune in place of ``main``, or several with the shares of their calls:
-            ``"prefill:0.1,decode:0.9"``; see docs/guide/several_sizes.md.
-        sizes: Sizes of open inputs with the shares of their calls: ``"ids=1x128:0.3,1x1024:0.7"``; a list of such
-            texts for several inputs.
-        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
-        samples: NumPy file (``.npz``) with an array by the name of each input, of the input's shape and dtype, or with
-            one more leading dimension for several samples. Outputs are also checked on all of them, and the first one
-            is timed. Without it, inputs are random, of values that make sense; see docs/guide/samples.md.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
             two of them for a Pareto front, as a list or with a comma.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
         timeout: Wall time of the run in seconds, confirmation and the time before a resume included.
-        target: TVM's target; the host CPU by default.
-        toolchain: Name of the toolchain; the first there is by default.
         out: Run folder; the same call again continues it. A new one in the cache folder by default.
         seed: Seed of the sampler.
         confirm: Fewest fresh compiles that confirm the winner; up to nine are made while the verdict is not clear. 0
             leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where no objective is throughput or latency.
-        tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
-            a pass that may change numerics; without it they are judged as strictly as all others.
-        reference: ``source`` compares outputs with what the network's own framework computes, and refuses an import
-            that disagrees. ``import`` compares them with the import itself, built without passes, for a network whose
-            import is known to differ; the result and its export say so.
-        deadline: Seconds one request to a worker may take before its process group is killed. With ``timeout``, a pass
-            may take a quarter of ``timeout``, and so may a build, or five times as long as the slowest one so far and
-            half of ``timeout`` at most. If a quarter is less than 20 s, it is 20 s.
-        memory: Gigabytes that one compiler process may use, and each of its forks; three quarters of the machine's by
-            default. A candidate that needs more fails with kind ``oom``.
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
-        catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file contains.
         sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
-        plans: Plans by which artifacts are timed; the defaults are those of docs/evidence/measurement.md.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step, the number of evaluated candidates and the number of trials.
 
@@ -244,25 +219,14 @@ def tune(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain, no C compiler, or no disk space.
     """
+    network, limits = NetworkOptions.of(locals()), Limits.of(locals())
     begin_s, objectives = monotonic(), parse_objectives(objective)
-    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic, "samples": samples}
-    session = open_session(
-        model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
-        toolchain=toolchain,
-        target=target,
-        catalogs=catalog_paths(catalogs),
-        tolerance=tolerance,
-        reference=reference,
-        limits=worker_limits(deadline, memory, timeout=timeout),
-        plans=plans,
-    )
+    session = network_session(model, example_inputs, network, limits, plans)
     # Before the network is imported and its baseline built, which may take minutes.
     refuse_unreadable(objectives, session)
     options = RunOptions(
         objectives,
         trials,
-        timeout_s=timeout,
         seed=seed,
         repetitions=confirm,
         # Where nothing runs, no candidate could keep any throughput.
@@ -308,14 +272,9 @@ def audit(
 
     Args:
         run: A finished run folder.
-        toolchain: Name of the toolchain; the run's own by default.
         confirm: Fewest fresh compiles of winner and baseline; up to nine are made while the verdict is not clear.
-        deadline: Seconds one request to a worker may take.
-        memory: Gigabytes that one compiler process may use.
-        catalogs: YAML files with the user's own passes.
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
-        plans: Plans by which artifacts are timed.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step in words.
 
@@ -326,7 +285,7 @@ def audit(
     folder = Path(run)
     document = read_result(folder)
     require_repetitions(confirm)
-    limits = worker_limits(deadline, memory)
+    limits = Limits(deadline=deadline, memory=memory)
     session = recorded_session(
         document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )

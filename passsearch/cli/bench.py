@@ -5,25 +5,12 @@ from typing import Annotated
 
 import typer
 
-from passsearch.cli.options import (
-    AsJson,
-    Batch,
-    Catalogs,
-    Inputs,
-    Memory,
-    Model,
-    Reference,
-    Samples,
-    Target,
-    Tolerance,
-    Trust,
-    number_option,
-)
+from passsearch.cli.options import AsJson, Model, Shared, number_option, share_options
 from passsearch.cli.output import print_result, split_names
-from passsearch.core import SOURCE, read_inputs
 from passsearch.errors import UserError
 
 
+@share_options("target", "tolerance", "reference", "memory", "inputs", "batch", "samples", "catalogs", "trust")
 def bench(
     model: Model,
     *,
@@ -68,22 +55,14 @@ def bench(
         Path | None,
         typer.Option(metavar="PATH", help="Interpreter that has the engines; what is installed by default."),
     ] = None,
-    target: Target = None,
-    tolerance: Tolerance = None,
-    reference: Reference = SOURCE,
-    memory: Memory = None,
-    inputs: Inputs = None,
-    batch: Batch = None,
-    samples: Samples = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
+    shared: Shared,
     as_json: AsJson = False,
 ) -> None:
     """Measure TVM's pipelines and other inference engines side by side.
 
     Every engine has the same threads and cores, and its outputs are compared with a reference first.
     """
-    types, sizes = read_inputs(inputs), _read_numbers(batches, "batches", example="1,2,4,8")
+    sizes = _read_numbers(batches, "batches", example="1,2,4,8")
     from passsearch import api
     from passsearch.report import ProgressBar, engines_text
 
@@ -91,9 +70,6 @@ def bench(
         document = api.bench(
             model,
             _read_engines(engines),
-            inputs=types,
-            batch=batch,
-            samples=samples,
             batches=sizes,
             requests=_read_numbers(requests, "requests", example="1,2,4"),
             own_threads=own_threads,
@@ -103,12 +79,7 @@ def bench(
             baseline=baseline,
             rounds=rounds,
             processes=processes,
-            target=target,
-            tolerance=tolerance,
-            reference=reference,
-            memory=memory,
-            catalogs=catalogs or (),
-            trust=trust,
+            **shared,
             engines_python=engines_python,
             progress=progress,
         )

@@ -1,34 +1,16 @@
 """``compile``: one command without a search."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from passsearch.cli.network import check_environment
-from passsearch.cli.options import (
-    AsJson,
-    Batch,
-    Catalogs,
-    Deadline,
-    Function,
-    Inputs,
-    KeepSymbolic,
-    Memory,
-    Model,
-    Reference,
-    Samples,
-    Sizes,
-    Target,
-    Tolerance,
-    ToolchainName,
-    Trust,
-    number_option,
-)
+from passsearch.cli.options import ALL, AsJson, Model, Shared, number_option, share_options
 from passsearch.cli.output import NEGATIVE, print_result, split_names
-from passsearch.core import DEADLINE_S, SOURCE, read_inputs
 
 
+@share_options(*ALL)
 def compile_network(
     model: Model,
     *,
@@ -48,30 +30,14 @@ def compile_network(
     only_if_faster: Annotated[
         bool, typer.Option("--only-if-faster", help="Exit 1 where another engine is faster.")
     ] = False,
-    target: Target = None,
-    toolchain: ToolchainName = None,
-    tolerance: Tolerance = None,
-    reference: Reference = SOURCE,
-    inputs: Inputs = None,
-    batch: Batch = None,
-    function: Function = None,
-    sizes: Sizes = None,
-    keep_symbolic: KeepSymbolic = False,
-    samples: Samples = None,
-    deadline: Deadline = DEADLINE_S,
-    memory: Memory = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
+    shared: Shared,
     as_json: AsJson = False,
 ) -> int:
     """Compile a network by the recommended pipeline, check its outputs, and export it; nothing is searched."""
-    types = read_inputs(inputs)
-    check_environment(toolchain)
+    check_environment(shared["toolchain"])
     from passsearch import api
     from passsearch.report import ProgressBar, compiled_text
 
-    network: dict[str, Any] = {"inputs": types, "batch": batch, "function": function, "sizes": sizes}
-    network |= {"keep_symbolic": keep_symbolic, "samples": samples, "target": target, "toolchain": toolchain}
     with ProgressBar() as progress:
         document = api.compile(
             model,
@@ -79,14 +45,8 @@ def compile_network(
             pipeline=pipeline,
             seconds=seconds,
             rivals=split_names(rivals),
-            tolerance=tolerance,
-            reference=reference,
-            deadline=deadline,
-            memory=memory,
-            catalogs=catalogs or (),
-            trust=trust,
+            **shared,
             progress=progress,
-            **network,
         )
     print_result(document, compiled_text(document), as_json=as_json)
     return NEGATIVE if only_if_faster and document.is_slower else 0

@@ -8,33 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from passsearch.cli.network import check_environment
-from passsearch.cli.options import (
-    AsJson,
-    Batch,
-    Catalogs,
-    Deadline,
-    Fresh,
-    Function,
-    Inputs,
-    KeepSymbolic,
-    Memory,
-    Model,
-    Reference,
-    Samples,
-    Sizes,
-    Target,
-    ToolchainName,
-    Trust,
-    number_option,
-)
+from passsearch.cli.options import NETWORK, WORKERS, AsJson, Fresh, Model, Shared, Timeout, number_option, share_options
 from passsearch.cli.output import NEGATIVE, print_result, require_writable, split_names, write_text
-from passsearch.core import DEADLINE_S, SOURCE, parse_json, read_inputs
+from passsearch.core import SOURCE, parse_json
 from passsearch.errors import UserError
 
 CERTIFICATE_KEYS = {"schema", "model", "classes", "steps", "states", "closed", "idle", "commuting", "graph"}
 """Keys that distinguish a certificate from other JSON files; ``api.check_space`` checks the rest."""
 
 
+@share_options("target", "samples", "reference", "toolchain", *NETWORK, *WORKERS)
 def explore(
     model: Model,
     *,
@@ -58,9 +41,7 @@ def explore(
     states: Annotated[
         int | None, number_option("states", metavar="N", text="Largest number of states (different IRs).")
     ] = None,
-    timeout: Annotated[
-        float | None, number_option("timeout", metavar="SECONDS", text="Time limit; the same command again continues.")
-    ] = None,
+    timeout: Timeout = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the certificate as JSON.")] = None,
     picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the state graph as SVG.")] = None,
     check: Annotated[
@@ -74,29 +55,14 @@ def explore(
         int | None, number_option("seed", metavar="N", text="Seed that selects the edges for --check; 0 by default.")
     ] = None,
     fresh: Fresh = False,
-    target: Target = None,
-    deadline: Deadline = DEADLINE_S,
-    memory: Memory = None,
-    inputs: Inputs = None,
-    batch: Batch = None,
-    function: Function = None,
-    sizes: Sizes = None,
-    keep_symbolic: KeepSymbolic = False,
-    samples: Samples = None,
-    reference: Reference = SOURCE,
-    toolchain: ToolchainName = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
+    shared: Shared,
     as_json: AsJson = False,
 ) -> int:
     """Apply passes in every order until no new IR appears.
 
     Shows how many IRs the passes can make. With --check, exits 1 if the certificate does not hold.
     """
-    network: dict[str, Any] = {"inputs": read_inputs(inputs), "batch": batch, "toolchain": toolchain}
-    network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic, "samples": samples}
-    network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline, "memory": memory}
-    check_environment(toolchain)
+    check_environment(shared["toolchain"])
     if check is not None:
         others: dict[str, object] = {
             "--passes": passes,
@@ -108,13 +74,13 @@ def explore(
             "--out": out,
             "--picture": picture,
             "--fresh": fresh or None,
-            "--target": target,
-            "--reference": None if reference == SOURCE else reference,
+            "--target": shared.pop("target"),
+            "--reference": None if (reference := shared.pop("reference")) == SOURCE else reference,
         }
         if unused := [name for name, value in others.items() if value is not None]:
             raise UserError(f"`--check` explores nothing, so `{unused[0]}` has no effect; leave it out.")
-        network |= {name: value for name, value in (("sample", sample), ("seed", seed)) if value is not None}
-        return _check_certificate(check, model, network=network, as_json=as_json)
+        shared |= {name: value for name, value in (("sample", sample), ("seed", seed)) if value is not None}
+        return _check_certificate(check, model, shared=shared, as_json=as_json)
     if sample is not None or seed is not None:
         raise UserError("`--sample` and `--seed` choose edges for `--check`; give that certificate, or leave them out.")
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.
@@ -132,11 +98,9 @@ def explore(
             depth=depth,
             states=states,
             timeout=timeout,
-            target=target,
-            reference=reference,
             remember=not fresh,
             progress=progress,
-            **network,
+            **shared,
         )
     if out is not None:
         write_text(out, json.dumps(document, allow_nan=False))
@@ -148,12 +112,12 @@ def explore(
     return 0
 
 
-def _check_certificate(file: Path, model: str, *, network: Mapping[str, Any], as_json: bool) -> int:
+def _check_certificate(file: Path, model: str, *, shared: Shared, as_json: bool) -> int:
     from passsearch import api
     from passsearch.report import ProgressBar, certificate_check_text
 
     with ProgressBar() as progress:
-        outcome = api.check_space(read_certificate(file), model, progress=progress, **network)
+        outcome = api.check_space(read_certificate(file), model, progress=progress, **shared)
     print_result(outcome, certificate_check_text(outcome), as_json=as_json)
     return 0 if outcome["holds"] else NEGATIVE
 

@@ -5,34 +5,12 @@ from typing import Annotated
 
 import typer
 
-from passsearch.cli.options import (
-    AsJson,
-    Batch,
-    Catalogs,
-    Deadline,
-    Fresh,
-    Function,
-    Inputs,
-    KeepSymbolic,
-    Memory,
-    Model,
-    Reference,
-    Samples,
-    Sizes,
-    Target,
-    Tolerance,
-    ToolchainName,
-    Trust,
-    number_option,
-)
+from passsearch.cli.options import ALL, NETWORK, AsJson, Fresh, Model, Shared, number_option, share_options
 from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS, print_note, print_result, split_names
 from passsearch.core import (
-    DEADLINE_S,
-    SOURCE,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
     folder_bytes,
-    read_inputs,
 )
 from passsearch.errors import UserError
 from passsearch.objectives import OBJECTIVES, THROUGHPUT, UNCONFIRMED, UNDECIDED, verdict_outcome
@@ -44,38 +22,24 @@ SLOW_S = 3.0
 """Time after which a command that is usually quick shows what it is doing, in seconds."""
 
 
+@share_options("toolchain", *NETWORK, "catalogs", "trust")
 def analyze(
     model: Model,
     *,
-    inputs: Inputs = None,
-    batch: Batch = None,
-    function: Function = None,
-    sizes: Sizes = None,
-    keep_symbolic: KeepSymbolic = False,
-    toolchain: ToolchainName = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
+    shared: Shared,
     as_json: AsJson = False,
 ) -> None:
     """Show a network's operators, classes and candidate passes.
 
     Every class comes with its evidence, and every pass with the reason why it is searched or not.
     """
-    types = read_inputs(inputs)
     from passsearch import api
     from passsearch.report import ProgressBar, analysis_text
 
     with ProgressBar(delay_s=SLOW_S) as progress:
         analysis = api.analyze(
             model,
-            inputs=types,
-            batch=batch,
-            function=function,
-            sizes=sizes,
-            keep_symbolic=keep_symbolic,
-            toolchain=toolchain,
-            catalogs=catalogs or (),
-            trust=trust,
+            **shared,
             progress=progress,
         )
     document = {"model": model, **analysis.to_json()}
@@ -91,10 +55,11 @@ def zoo(*, as_json: AsJson = False) -> None:
     print_result({"networks": [dict(row) for row in rows]}, zoo_text(rows), as_json=as_json)
 
 
+@share_options(*ALL)
 def tune(
     model: Model,
     *,
-    target: Target = None,
+    shared: Shared,
     objective: Annotated[
         list[str] | None,
         typer.Option(
@@ -129,17 +94,6 @@ def tune(
             text="Share of the baseline's throughput that a winner of another objective must keep.",
         ),
     ] = 0.98,
-    tolerance: Tolerance = None,
-    reference: Reference = SOURCE,
-    deadline: Deadline = DEADLINE_S,
-    memory: Memory = None,
-    inputs: Inputs = None,
-    batch: Batch = None,
-    function: Function = None,
-    sizes: Sizes = None,
-    keep_symbolic: KeepSymbolic = False,
-    samples: Samples = None,
-    toolchain: ToolchainName = None,
     passes: Annotated[
         str | None, typer.Option(metavar="A,B", help="Search only these passes, whatever the network's classes.")
     ] = None,
@@ -147,8 +101,6 @@ def tune(
         str | None,
         typer.Option(metavar="A,B", help="Also search these passes, which the catalog uses only on request."),
     ] = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
     sampler: Annotated[
         str,
         typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2 or random."),
@@ -160,8 +112,7 @@ def tune(
 
     Shows the winner beside the baselines. The same command again continues the run.
     """
-    types = read_inputs(inputs)
-    check_environment(toolchain)
+    check_environment(shared["toolchain"])
     # After the checks: the API loads optuna and scipy, and a mistake should be answered before that.
     from passsearch import api
     from passsearch.report import ProgressBar
@@ -169,29 +120,16 @@ def tune(
     with ProgressBar() as progress:
         result = api.tune(
             model,
-            inputs=types,
-            batch=batch,
-            function=function,
-            sizes=sizes,
-            keep_symbolic=keep_symbolic,
-            samples=samples,
             objective=objective or THROUGHPUT.name,
             trials=trials,
             timeout=timeout,
-            target=target,
-            toolchain=toolchain,
             out=out,
             seed=seed,
             confirm=confirm,
             keep_throughput=keep_throughput,
-            tolerance=tolerance,
-            reference=reference,
-            deadline=deadline,
-            memory=memory,
             passes=split_names(passes),
             additional=split_names(additional) or (),
-            catalogs=catalogs or (),
-            trust=trust,
+            **shared,
             sampler=sampler,
             remember=not fresh,
             progress=progress,
@@ -208,6 +146,7 @@ def tune(
     return UNDECIDED_STATUS if outcome == UNDECIDED else UNCONFIRMED_STATUS if is_missing else 0
 
 
+@share_options(*ALL)
 def compare(
     model: Model,
     *,
@@ -238,20 +177,7 @@ def compare(
     cache: Annotated[
         str, typer.Option(metavar="STATE", help="CPU caches: warm, or flushed before every run.")
     ] = "warm",
-    target: Target = None,
-    tolerance: Tolerance = None,
-    reference: Reference = SOURCE,
-    deadline: Deadline = DEADLINE_S,
-    memory: Memory = None,
-    inputs: Inputs = None,
-    batch: Batch = None,
-    function: Function = None,
-    sizes: Sizes = None,
-    keep_symbolic: KeepSymbolic = False,
-    samples: Samples = None,
-    toolchain: ToolchainName = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
+    shared: Shared,
     as_json: AsJson = False,
 ) -> None:
     """Measure several pipelines side by side.
@@ -261,8 +187,7 @@ def compare(
     requests = [*(split_names(pipelines) or ()), *(pipeline or ())]
     if not requests:
         raise UserError("Nothing to compare; give for example: --pipelines O2,O3 --pipeline SimplifyInference,FuseOps")
-    types = read_inputs(inputs)
-    check_environment(toolchain)
+    check_environment(shared["toolchain"])
     from passsearch import api
     from passsearch.report import ProgressBar, comparison_text
 
@@ -270,24 +195,11 @@ def compare(
         document = api.compare(
             model,
             requests,
-            inputs=types,
-            batch=batch,
-            function=function,
-            sizes=sizes,
-            keep_symbolic=keep_symbolic,
-            samples=samples,
-            target=target,
-            toolchain=toolchain,
-            tolerance=tolerance,
-            reference=reference,
-            deadline=deadline,
-            memory=memory,
             rounds=rounds,
             processes=processes,
             protocol=protocol,
             cache=cache,
-            catalogs=catalogs or (),
-            trust=trust,
+            **shared,
             progress=progress,
         )
     print_result(document, comparison_text(document), as_json=as_json)

@@ -1,17 +1,100 @@
 """Arguments and options that several commands share."""
 
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 import typer
 
-from passsearch.core import NUMBERS
+from passsearch.core import NUMBERS, OPTIONS, limit_or_none, read_inputs
+
+R = TypeVar("R")
+
+Shared: TypeAlias = dict[str, Any]
+"""Values of shared options by the name of the API's argument; see ``share_options``."""
+
+NETWORK = ("inputs", "batch", "function", "sizes", "keep_symbolic")
+"""Options that say which network is meant where its file leaves that open."""
+
+WORKERS = ("deadline", "memory", "catalogs", "trust")
+"""Options of the compiler processes and of the code that they may run."""
+
+ALL = ("target", "toolchain", "tolerance", "reference", *NETWORK, "samples", *WORKERS)
+"""Options of commands that build a network, compare its outputs and time it."""
+
+_REPEATED: Mapping[str, str] = {"inputs": "--input", "sizes": "--sizes", "catalogs": "--catalog"}
+"""Options that may be given several times, with the word for one."""
+
+_TYPES: Mapping[str, Any] = {
+    "inputs": list[str],
+    "sizes": list[str],
+    "catalogs": list[Path],
+    "samples": Path,
+    "batch": int,
+    **dict.fromkeys(("tolerance", "deadline", "memory"), float),
+    **dict.fromkeys(("keep_symbolic", "trust"), bool),
+}
+"""Types of the options whose values are no texts."""
 
 
 def number_option(argument: str, *, metavar: str, text: str) -> Any:
     """Return an option with the range of the API's argument of the same name, so that both refuse the same values."""
     rule = NUMBERS[argument]
-    return typer.Option(min=rule.least, max=rule.most, metavar=metavar, help=text)
+    return typer.Option(min=rule.least, max=limit_or_none(rule.most), metavar=metavar, help=text)
+
+
+def option(name: str) -> Any:
+    """Return the option of this name, as ``OPTIONS`` states it."""
+    stated = OPTIONS[name]
+    if name in NUMBERS:
+        return number_option(name, metavar=stated.metavar, text=stated.text)
+    if stated.is_flag:
+        return typer.Option(f"--{name.replace('_', '-')}", help=stated.text)
+    if name in _REPEATED:
+        text = f"{stated.text.removesuffix('.')}; repeatable."
+        return typer.Option(_REPEATED[name], metavar=stated.metavar, help=text)
+    return typer.Option(metavar=stated.metavar, help=stated.text)
+
+
+def share_options(*names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Return a decorator of a command with a parameter ``shared``: it gets the values of these options.
+
+    In place of the parameter, the command has the options, with the types and defaults of the API's arguments.
+    """
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        signature = inspect.signature(command)
+
+        @wraps(command)
+        def run(**arguments: Any) -> R:
+            given = {name: arguments.pop(name) for name in names}
+            shared: Shared = {
+                name: OPTIONS[name].default if value in (None, []) else value for name, value in given.items()
+            }
+            if "inputs" in shared:
+                shared["inputs"] = read_inputs(shared["inputs"])
+            return command(**arguments, shared=shared)
+
+        parameters = []
+        for parameter in signature.parameters.values():
+            parameters += [*map(_parameter, names)] if parameter.name == "shared" else [parameter]
+        # What typer reads in place of the wrapper's own.
+        vars(run)["__signature__"] = signature.replace(parameters=parameters)
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    default, annotated = OPTIONS[name].default, cast(Any, Annotated)
+    # No value at all is None for typer, and a list that is empty for some of its releases.
+    default = None if name in _REPEATED else default
+    value: Any = _TYPES.get(name, str)
+    annotation = annotated[value if default is not None else value | None, option(name)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 Model: TypeAlias = Annotated[
@@ -22,82 +105,10 @@ Run: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document, and nothing else on standard output.")
 ]
-Target: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="TARGET", help="TVM target; this machine's CPU by default.")
-]
-ToolchainName: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--toolchain", metavar="NAME", help="Toolchain, as in `toolchain list`; by default the first in that list."
-    ),
-]
-Catalogs: TypeAlias = Annotated[
-    list[Path] | None,
-    typer.Option("--catalog", metavar="FILE", help="YAML file with your own passes; repeatable."),
-]
-Trust: TypeAlias = Annotated[
-    bool, typer.Option("--trust", help="Run code that comes with a file; what it runs is printed first.")
-]
-Inputs: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        metavar="name:dtype[shape]",
-        help="Type and shape of an input that the file does not fix; repeatable.",
-    ),
-]
-Batch: TypeAlias = Annotated[
-    int | None, number_option("batch", metavar="N", text="Size of the first dimension, if the file does not fix it.")
-]
-Function: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Function of a compiler module to tune instead of main; several as NAME:WEIGHT,NAME:WEIGHT.",
-    ),
-]
-Sizes: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="INPUT=SIZE:WEIGHT,…",
-        help="Sizes of an open input with weights, ids=1x128:0.3,1x1024:0.7; repeatable for further inputs.",
-    ),
-]
-KeepSymbolic: TypeAlias = Annotated[
-    bool,
-    typer.Option("--keep-symbolic", help="Compile one function whose sizes stay open; it is measured at --sizes."),
-]
-Samples: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="NumPy file (.npz) with an array for each input, or several in a leading dimension: outputs are checked "
-        "on all, and the first is timed.",
-    ),
-]
-Tolerance: TypeAlias = Annotated[
-    float | None,
-    number_option(
-        "tolerance",
-        metavar="SHARE",
-        text="Allowed deviation of outputs, as a share of the largest value, for pipelines with a pass that may "
-        "change numerics; by default as strict as for all other pipelines.",
-    ),
-]
-Reference: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="source|import",
-        help="What outputs are compared with: what the network's own framework computes, or the import as it is.",
-    ),
-]
+ToolchainName: TypeAlias = Annotated[str | None, option("toolchain")]
+Catalogs: TypeAlias = Annotated[list[Path] | None, option("catalogs")]
+Trust: TypeAlias = Annotated[bool, option("trust")]
+Timeout: TypeAlias = Annotated[float | None, option("timeout")]
 Fresh: TypeAlias = Annotated[
     bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")
-]
-Memory: TypeAlias = Annotated[
-    float | None,
-    number_option("memory", metavar="GB", text="Memory of one compiler process; by default 3/4 of the machine's."),
-]
-Deadline: TypeAlias = Annotated[
-    float, number_option("deadline", metavar="SECONDS", text="Time limit for one compile or one measurement.")
 ]

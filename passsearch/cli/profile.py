@@ -5,27 +5,11 @@ from typing import Annotated
 
 import typer
 
-from passsearch.cli.options import (
-    AsJson,
-    Batch,
-    Catalogs,
-    Deadline,
-    Function,
-    Inputs,
-    KeepSymbolic,
-    Memory,
-    Reference,
-    Samples,
-    Sizes,
-    Target,
-    Tolerance,
-    ToolchainName,
-    Trust,
-)
+from passsearch.cli.options import ALL, AsJson, Shared, share_options
 from passsearch.cli.output import print_result, require_writable, split_names, write_text
-from passsearch.core import DEADLINE_S, SOURCE, read_inputs
 
 
+@share_options(*ALL)
 def profile(
     subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="Run folder, or a network.")],
     *,
@@ -45,24 +29,10 @@ def profile(
     energy: Annotated[
         bool, typer.Option("--energy", help="Read the energy of every kernel, which runs alone for 2.5 s for that.")
     ] = False,
-    target: Target = None,
-    toolchain: ToolchainName = None,
-    tolerance: Tolerance = None,
-    reference: Reference = SOURCE,
-    inputs: Inputs = None,
-    batch: Batch = None,
-    function: Function = None,
-    sizes: Sizes = None,
-    keep_symbolic: KeepSymbolic = False,
-    samples: Samples = None,
-    deadline: Deadline = DEADLINE_S,
-    memory: Memory = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
+    shared: Shared,
     as_json: AsJson = False,
 ) -> None:
     """Show the time of every kernel in its place, by block, and what bounds it."""
-    types = read_inputs(inputs)
     if svg is not None:
         require_writable(svg)
     from passsearch import api
@@ -72,21 +42,8 @@ def profile(
         document = api.profile(
             subject,
             [*(split_names(pipelines) or ()), *(pipeline or ())],
-            inputs=types,
-            batch=batch,
-            function=function,
-            sizes=sizes,
-            keep_symbolic=keep_symbolic,
-            samples=samples,
-            target=target,
-            toolchain=toolchain,
-            tolerance=tolerance,
-            reference=reference,
-            deadline=deadline,
-            memory=memory,
-            catalogs=catalogs or (),
+            **shared,
             energy=energy,
-            trust=trust,
             progress=progress,
         )
     print_result(document, profile_text(document), as_json=as_json)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from passsearch.cli.options import AsJson, Catalogs, Deadline, Memory, Run, ToolchainName, Trust, number_option
+from passsearch.cli.options import WORKERS, AsJson, Catalogs, Run, Shared, Timeout, Trust, number_option, share_options
 from passsearch.cli.output import NEGATIVE, print_error, print_note, print_result
-from passsearch.core import DEADLINE_S, USUAL_REPETITIONS
+from passsearch.core import USUAL_REPETITIONS
 from passsearch.errors import PassSearchError, UserError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def export(
     return NEGATIVE if status else 0
 
 
+@share_options("toolchain", *WORKERS)
 def audit(
     subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="Run folder; with --aa, a network.")],
     *,
@@ -52,7 +53,7 @@ def audit(
         bool,
         typer.Option("--aa", help="Measure the baseline against itself, which shows this machine's noise floor."),
     ] = False,
-    toolchain: ToolchainName = None,
+    shared: Shared,
     confirm: Annotated[
         int | None,
         number_option(
@@ -61,10 +62,6 @@ def audit(
             text=f"Fewest fresh compiles ({USUAL_REPETITIONS}); more if the verdict is unclear.",
         ),
     ] = None,
-    deadline: Deadline = DEADLINE_S,
-    memory: Memory = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Rebuild a run's winner and measure it again.
@@ -83,22 +80,14 @@ def audit(
             document = api.compare(
                 subject,
                 [],
-                toolchain=toolchain,
-                deadline=deadline,
-                memory=memory,
-                catalogs=catalogs or (),
-                trust=trust,
+                **shared,
                 progress=progress,
             )
         else:
             document = api.audit(
                 subject,
-                toolchain=toolchain,
                 confirm=USUAL_REPETITIONS if confirm is None else confirm,
-                deadline=deadline,
-                memory=memory,
-                catalogs=catalogs or (),
-                trust=trust,
+                **shared,
                 progress=progress,
             )
     print_result(document, comparison_text(document) if aa else audit_text(document), as_json=as_json)
@@ -106,12 +95,11 @@ def audit(
     return 0 if aa or document["signed_off"] else NEGATIVE
 
 
+@share_options("toolchain", *WORKERS)
 def ablate(
     run: Run,
     *,
-    timeout: Annotated[
-        float | None, number_option("timeout", metavar="SECONDS", text="Time limit; the same command goes on.")
-    ] = None,
+    timeout: Timeout = None,
     until_decided: Annotated[
         bool,
         typer.Option(
@@ -119,11 +107,7 @@ def ablate(
             help="End once it is decided what each pass is worth; compiles afresh only where that decides.",
         ),
     ] = False,
-    toolchain: ToolchainName = None,
-    deadline: Deadline = DEADLINE_S,
-    memory: Memory = None,
-    catalogs: Catalogs = None,
-    trust: Trust = False,
+    shared: Shared,
     as_json: AsJson = False,
 ) -> None:
     """Measure what each pass of a run's winner is worth.
@@ -138,11 +122,7 @@ def ablate(
             run,
             timeout=timeout,
             until_decided=until_decided,
-            toolchain=toolchain,
-            deadline=deadline,
-            memory=memory,
-            catalogs=catalogs or (),
-            trust=trust,
+            **shared,
             progress=progress,
         )
     print_result(document, ablation_text(document), as_json=as_json)

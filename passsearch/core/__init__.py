@@ -10,7 +10,7 @@ from passsearch.core.archive import (
     check_archive,
     check_one_root,
 )
-from passsearch.core.arguments import IMPORT, NUMBERS, REFERENCES, RULES, SOURCE, check_arguments
+from passsearch.core.arguments import check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
 from passsearch.core.check_inputs import (
@@ -60,6 +60,17 @@ from passsearch.core.measurement import (
     strict_limit,
 )
 from passsearch.core.messages import NOTICE_LOG, Step, printable, suggest_name, timestamp
+from passsearch.core.options import (
+    IMPORT,
+    NUMBERS,
+    OPTIONS,
+    REFERENCES,
+    RULES,
+    SOURCE,
+    Limits,
+    NetworkOptions,
+    Option,
+)
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.processes import (
     ENDING_SIGNALS,
@@ -69,6 +80,7 @@ from passsearch.core.processes import (
     usable_processors,
 )
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
+from passsearch.core.time_limit import UNLIMITED, TimeLimit, limit_or_inf, limit_or_none
 from passsearch.core.trust import require_trust
 
 __all__ = [
@@ -88,6 +100,7 @@ __all__ = [
     "MASK",
     "NOTICE_LOG",
     "NUMBERS",
+    "OPTIONS",
     "PARTIAL",
     "PASSES",
     "QUANTIZED_LIMIT",
@@ -100,6 +113,7 @@ __all__ = [
     "TABLE",
     "UNKNOWN",
     "UNKNOWN_CLASS",
+    "UNLIMITED",
     "USUAL_REPETITIONS",
     "USUAL_TRIALS",
     "WRITING",
@@ -119,13 +133,17 @@ __all__ = [
     "InputTypes",
     "Interval",
     "Json",
+    "Limits",
     "Measurement",
     "ModuleSummary",
+    "NetworkOptions",
     "Operator",
+    "Option",
     "PassSpec",
     "Pipeline",
     "Step",
     "TensorType",
+    "TimeLimit",
     "allowed_deviation",
     "archive_documents",
     "archive_names",
@@ -141,6 +159,8 @@ __all__ = [
     "format_input",
     "interruptible",
     "leading_batch",
+    "limit_or_inf",
+    "limit_or_none",
     "on_command_line",
     "parse_input",
     "parse_json",

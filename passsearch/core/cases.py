@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from passsearch.core.arguments import short_repr
 from passsearch.core.inputs import format_input
 from passsearch.core.passes import Json
+from passsearch.core.rules import short_repr
 from passsearch.core.summary import TensorType
 from passsearch.errors import UserError
 

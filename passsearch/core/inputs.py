@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from passsearch.core.arguments import short_repr
 from passsearch.core.messages import suggest_name
+from passsearch.core.rules import short_repr
 from passsearch.core.summary import TensorType
 from passsearch.errors import UserError
 

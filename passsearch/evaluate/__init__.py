@@ -11,7 +11,7 @@ from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.devices import device_lock, device_of
 from passsearch.evaluate.evaluator import WorkerEvaluator
-from passsearch.evaluate.exploration import Exploration, Growth, Limits
+from passsearch.evaluate.exploration import Exploration, ExplorationLimits, Growth
 from passsearch.evaluate.facts import ACCIDENTS
 from passsearch.evaluate.import_proof import WrongImport
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
@@ -73,11 +73,11 @@ __all__ = [
     "EdgeKey",
     "Evaluator",
     "Exploration",
+    "ExplorationLimits",
     "Explorer",
     "FreshCompile",
     "Growth",
     "KernelProfiler",
-    "Limits",
     "MeasurementPlans",
     "Network",
     "NetworkKernels",

@@ -98,8 +98,8 @@ class Builder:
         """
         key, folder = self._place(state, candidate.build)
         parts: Any = {"folder": folder, "longest_s": longest_s}
-        limit_s = min(self._longest_build_s(state, candidate.build), self._pool.left_s())
-        fact = self._facts.recall("build", key, limit_s=limit_s)
+        deadline_s = min(self._longest_build_s(state, candidate.build), self._pool.left_s())
+        fact = self._facts.recall("build", key, deadline_s=deadline_s)
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
             fact = None
@@ -112,7 +112,7 @@ class Builder:
         self._attempts.add(key)
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
-            fact = self._build_after_reference(state, candidate.build, **parts, limit_s=limit_s)
+            fact = self._build_after_reference(state, candidate.build, **parts, deadline_s=deadline_s)
             # It is not the candidate's failure, so no later run shall take it for one.
             fact = fact if OF_REFERENCE in fact else self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
@@ -246,7 +246,7 @@ class Builder:
         *,
         folder: Path,
         longest_s: float = math.inf,
-        limit_s: float | None = None,
+        deadline_s: float | None = None,
     ) -> Fact:
         """Build, and before that make the reference where there is none yet."""
         if not self._session.cannot_run_reason and not self.reference.exists():
@@ -264,7 +264,7 @@ class Builder:
             # It is a baseline, too. A run that is started again knows it already.
             if is_without_passes and self._facts.recall("build", key) is None:
                 self._facts.record("build", key, fact=reference)
-        return self._build(state, options, folder=folder, longest_s=longest_s, limit_s=limit_s)
+        return self._build(state, options, folder=folder, longest_s=longest_s, deadline_s=deadline_s)
 
     def _make_reference(self) -> Fact:
         """Build what all outputs are compared with: the imported network, by the reference's passes or by none."""
@@ -286,12 +286,12 @@ class Builder:
         *,
         folder: Path,
         longest_s: float = math.inf,
-        limit_s: float | None = None,
+        deadline_s: float | None = None,
         passes: Sequence[PassSpec] = (),
     ) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared.
 
-        Only the reference has ``passes``, which lead to no state; only a candidate of a search has ``limit_s``.
+        Only the reference has ``passes``, which lead to no state; only a candidate of a search has ``deadline_s``.
         """
         self._disk.require_room()
         _log.info("building state %s with %s", state, options.key)
@@ -301,17 +301,17 @@ class Builder:
         request: dict[str, Any] = {"options": options.to_json(), "folder": str(unfinished)}
         if passes:
             request["passes"] = self._applier.compiler.passes_request(passes)
-        is_searched = limit_s is not None
-        limit_s = self._longest_build_s(state, options) if limit_s is None else limit_s
-        answer = self._applier.compiler.ask("build", "build", state=state, limit_s=limit_s, **request)
+        is_searched = deadline_s is not None
+        deadline_s = self._longest_build_s(state, options) if deadline_s is None else deadline_s
+        answer = self._applier.compiler.ask("build", "build", state=state, deadline_s=deadline_s, **request)
         verified: Fact = answer
         if "failure" in answer:
-            verified = {"deadline_s": limit_s, **answer}
+            verified = {"deadline_s": deadline_s, **answer}
         elif not self._session.cannot_run_reason:
             # One binary has the same outputs every time. The first verification also makes the reference's file.
             same = self.verification.remembered(answer["digest"])
             left_s = self._pool.left_s() if is_searched else math.inf
-            verified = same or self._verify(unfinished, state, longest_s=longest_s, limit_s=left_s)
+            verified = same or self._verify(unfinished, state, longest_s=longest_s, deadline_s=left_s)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
             return verified
@@ -334,10 +334,10 @@ class Builder:
         """
         return math.inf if self.verification.has_admitted else self._pool.left_s()
 
-    def _verify(self, folder: Path, state: str, *, longest_s: float = math.inf, limit_s: float = math.inf) -> Fact:
+    def _verify(self, folder: Path, state: str, *, longest_s: float = math.inf, deadline_s: float = math.inf) -> Fact:
         is_baseline = state == self._applier.graph.root
-        limit_s = min(limit_s, self._left_s()) if is_baseline else limit_s
-        return self.verification.compare(folder, is_baseline=is_baseline, longest_s=longest_s, limit_s=limit_s)
+        deadline_s = min(deadline_s, self._left_s()) if is_baseline else deadline_s
+        return self.verification.compare(folder, is_baseline=is_baseline, longest_s=longest_s, deadline_s=deadline_s)
 
     def _compile_fresh(self, folder: Path, candidate: Candidate) -> Fact:
         self._disk.require_room()

@@ -63,11 +63,13 @@ class Compiler:
         return {"seconds": 0.0, **answer}
 
     def ask(
-        self, stage: str, verb: str, *, state: str, step: str = "", limit_s: float = math.inf, **request: Any
+        self, stage: str, verb: str, *, state: str, step: str = "", deadline_s: float = math.inf, **request: Any
     ) -> dict[str, Any]:
-        """Send a request about one state; ``limit_s`` is its longest time, where that is shorter than the deadline."""
+        """Send a request about one state; ``deadline_s`` is its longest time, if that is shorter than the usual."""
         message = {"verb": verb, "state": state, **request}
-        answer = self._pool.ask(partial(self._worker_with, state), stage, request=message, step=step, limit_s=limit_s)
+        answer = self._pool.ask(
+            partial(self._worker_with, state), stage, request=message, step=step, deadline_s=deadline_s
+        )
         # The state left the worker's memory between the two requests, and no folder has it. That is an accident of the
         # machine: kind `infra` is never stored in the fact cache.
         if "missing" in answer:

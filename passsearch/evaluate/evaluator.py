@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import Candidate, Failure, PassSpec, Pipeline, TimeLimit
 from passsearch.dialects.contract import Kernel
 from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
@@ -88,7 +88,9 @@ class WorkerEvaluator:
         used = (session.model.path, model.path, *filter(None, [model.parameters]))
         self._held.enter_context(in_use(cache_folder(), used))
         self.session, self.plans = session, session.plans
-        self.folder, self._pool = folder, WorkerPool(session, folder, begin_s=log.start_s)
+        # Not the run's own clock: a continued run makes again what its result needs, however late that clock is.
+        time_limit = TimeLimit(session.limits.timeout_s, lambda: log.start_clock_s)
+        self.folder, self._pool = folder, WorkerPool(session, folder, time_limit=time_limit)
         # Updated in place, because the pool goes on counting in the same dictionary.
         self.seconds = self._pool.seconds
         self.seconds |= log.latest.get("spent", {})
@@ -99,7 +101,7 @@ class WorkerEvaluator:
         with ExitStack() as undo:
             undo.callback(self.close)  # after Ctrl-C too: the caller gets no object that it could close
             # On a busy machine a compiler takes many seconds to start, so both start at once.
-            if session.limits.run_s < math.inf and not session.cannot_run_reason:
+            if session.limits.timeout_s < math.inf and not session.cannot_run_reason:
                 self._pool.start_timer()
             self.network = import_network(self._facts, self._pool, session=session, source=imported)
             undo.pop_all()
@@ -217,11 +219,10 @@ class WorkerEvaluator:
         folders = [str(built.folder) for built in (reference, candidate)][same:]
         # A share of a short time limit, and of what is left of it: on a busy machine a race lasts twice as long.
         plan, left_s = self.plans.search_rounds, self._pool.left_s(overtime=OVERTIME)
-        share_s = min(max(LEAST_RACE_S, RACE_SHARE * self.session.limits.run_s), LEFT_SHARE * left_s)
+        share_s = min(max(LEAST_RACE_S, RACE_SHARE * self.session.limits.timeout_s), LEFT_SHARE * left_s)
         plan = replace(plan, race_s=min(plan.race_s, share_s))
         # The baseline is waited for: without it there is no result.
-        limit_s = math.inf if same else left_s
-        answer = self._timing.in_one(folders, plan, limit_s=limit_s)
+        answer = self._timing.in_one(folders, plan, deadline_s=math.inf if same else left_s)
         if same and "failure" not in answer:
             answer = {**answer, "samples": 2 * answer["samples"]}
         # The key names kernels, so `of` says which of the binaries with these kernels was the one that ran.

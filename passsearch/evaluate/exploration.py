@@ -6,15 +6,15 @@ ACM TACO 6(1), 2009).
 """
 
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Condition
-from time import monotonic
 from typing import TypeAlias
 
-from passsearch.core import Failure, PassSpec
+from passsearch.core import Failure, PassSpec, TimeLimit
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.protocols import Explorer, StepCompiler
 from passsearch.evaluate.state_graph import Edge, EdgeKey
@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of an exploration; ``None`` is no limit.
+class ExplorationLimits:
+    """ExplorationLimits of an exploration.
 
     Attributes:
         depth: Passes in a sequence.
@@ -42,9 +42,9 @@ class Limits:
         no_op_states: See ``MeasurementPlans.no_op_states``.
     """
 
-    depth: int | None = None
-    states: int | None = None
-    seconds: float | None = None
+    depth: float = math.inf
+    states: float = math.inf
+    seconds: float = math.inf
     no_op_states: int = MeasurementPlans.no_op_states
 
 
@@ -116,7 +116,7 @@ class Exploration:
         explorer: Explorer,
         steps: Sequence[PassSpec],
         *,
-        limits: Limits,
+        limits: ExplorationLimits,
         compilers: int,
         progress: Callable[[int, int], None],
         cached_edge: Callable[[str, PassSpec], Edge | None] | None = None,
@@ -126,7 +126,7 @@ class Exploration:
         Args:
             explorer: Owner of the graph that is closed.
             steps: Every pass with every choice of arguments.
-            limits: Limits that end it.
+            limits: ExplorationLimits that end it.
             compilers: Number of processes that apply passes.
             progress: Callback; gets the number of states whose edges are all known, and of all states.
             cached_edge: Looks an edge up before it is tried; the explorer's own function by default.
@@ -149,7 +149,7 @@ class Exploration:
 
     def run(self) -> Growth:
         """Explore until no edge is left or a limit is met."""
-        begin = monotonic()
+        time_limit = TimeLimit(self._limits.seconds)
         _log.info("exploring %d passes with %d compilers", len(self._steps), self._compilers)
         # Passes that an earlier exploration found nondeterministic stay forbidden.
         self.growth.nondeterministic = [str(step) for step in self._steps if self._explorer.is_forbidden(step)]
@@ -162,7 +162,7 @@ class Exploration:
             ):
                 free = _FreeCompilers(compilers)
                 try:
-                    self._work(free, pool, begin=begin)
+                    self._work(free, pool, time_limit)
                 except BaseException:
                     # After Ctrl-C nothing new starts, and nobody waits for a pass that hangs.
                     free.stop()
@@ -171,12 +171,12 @@ class Exploration:
                         compiler.interrupt()
                     raise
         finally:
-            self.growth.seconds = monotonic() - begin
+            self.growth.seconds = time_limit.clock_s()
         self.growth.by_step = dict(Counter(map(str, self._found_by.values())))
         _log.info("exploration ended (%s): %d states", self.growth.ended, len(self._depths))
         return self.growth
 
-    def _work(self, free: _FreeCompilers, pool: ThreadPoolExecutor, *, begin: float) -> None:
+    def _work(self, free: _FreeCompilers, pool: ThreadPoolExecutor, time_limit: TimeLimit) -> None:
         def apply(state: str, step: PassSpec, *, other_than: StepCompiler | None = None) -> _Answer:
             compiler = free.take_compiler(other_than)
             try:
@@ -185,7 +185,7 @@ class Exploration:
                 free.put_back(compiler)
 
         running: _Running = {}
-        while self._fill(running, lambda *edge: pool.submit(apply, *edge), begin=begin) or self._reopened():
+        while self._fill(running, lambda *edge: pool.submit(apply, *edge), time_limit) or self._reopened():
             # Answers are taken in by this thread alone, so that the graph and the log need no order between threads.
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 state, step, first = running.pop(future)
@@ -195,15 +195,17 @@ class Exploration:
                     running[pool.submit(apply, state, step, other_than=compiler)] = (state, step, fact)
                 else:
                     self._finish(state, step, fact=fact, first=first)
-                    self._note_progress(begin)
+                    self._note_progress(time_limit.clock_s())
         self.growth.ended = self._met if self._beyond_limit else "depth" if self._cut_by_depth() else "closed"
 
-    def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], *, begin: float) -> bool:
+    def _fill(
+        self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], time_limit: TimeLimit
+    ) -> bool:
         """Submit edges until every compiler has one to try and one that waits; return whether any edge is in work."""
         # After a limit is met, no new edge is applied, but the queue is still emptied: `_next` takes recorded edges
         # into the graph. So a resumed search, with a limit of 0 s, rebuilds its earlier space from the log.
         while len(running) < 2 * self._compilers and (edge := self._next()):
-            if limit := self._limit_met(begin):
+            if limit := self._limit_met(time_limit):
                 self._met = limit
                 self._beyond_limit.append(edge)
             else:
@@ -213,7 +215,7 @@ class Exploration:
     def _reopened(self) -> bool:
         """Return whether a state that seemed too deep is reached by fewer passes now, so that there is more to try."""
         # Compilers finish in any order, so the first path to a state need not be its shortest.
-        if self._limits.depth is None:
+        if math.isinf(self._limits.depth):
             return False
         for state, depth in self._explorer.graph.depths().items():
             self._depths[state] = depth
@@ -241,7 +243,7 @@ class Exploration:
 
     def _open(self, state: str) -> None:
         depth = self._depths[state]
-        if state in self._untried or (self._limits.depth is not None and depth >= self._limits.depth):
+        if state in self._untried or depth >= self._limits.depth:
             return
         self._untried[state] = len(self._steps)
         self._frontier.extend((state, step) for step in self._steps)
@@ -308,17 +310,16 @@ class Exploration:
             self._frontier.extend(edge for edge in self._postponed if edge[1] == step)
             self._postponed = deque(edge for edge in self._postponed if edge[1] != step)
 
-    def _note_progress(self, begin: float) -> None:
+    def _note_progress(self, now_s: float) -> None:
         sizes = (self._complete, len(self._depths))
         if not self.growth.curve or sizes != self.growth.curve[-1][1:]:
-            self.growth.curve.append((round(monotonic() - begin, 2), *sizes))
+            self.growth.curve.append((round(now_s, 2), *sizes))
             self._progress(*sizes)
 
     def _cut_by_depth(self) -> bool:
         return any(state not in self._untried for state in self._depths)
 
-    def _limit_met(self, begin: float) -> str:
-        limits = self._limits
-        if limits.seconds is not None and monotonic() - begin >= limits.seconds:
+    def _limit_met(self, time_limit: TimeLimit) -> str:
+        if time_limit.is_over:
             return "seconds"
-        return "states" if limits.states is not None and len(self._depths) >= limits.states else ""
+        return "states" if len(self._depths) >= self._limits.states else ""

@@ -74,7 +74,7 @@ class FactStore:
         """True if new facts reach later runs; false while another run writes the fact cache."""
         return self._cache is not None and self._cache.writable
 
-    def recall(self, kind: str, key: str, *, limit_s: float | None = None) -> Fact | None:
+    def recall(self, kind: str, key: str, *, deadline_s: float | None = None) -> Fact | None:
         """Return a recorded fact, or ``None``.
 
         An accident of an earlier start does not count, nor does a timeout of an earlier start under a shorter limit.
@@ -82,7 +82,7 @@ class FactStore:
         Args:
             kind: Kind of the fact.
             key: Its key.
-            limit_s: Longest time that the request for it might take now, in seconds; by default the deadline.
+            deadline_s: Longest time that the request for it might take now, in seconds; by default that of its verb.
         """
         fact = _valid_fact(kind, key, self._run_log.recall(kind, key))
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
@@ -95,8 +95,8 @@ class FactStore:
         if fact is None or (kind, key) in self._failed:
             return fact
         if failure == "timeout":
-            limit_s = self._deadline_s(kind) if limit_s is None else limit_s
-            if fact.get("deadline_s", 0.0) < limit_s:
+            deadline_s = self._deadline_s(kind) if deadline_s is None else deadline_s
+            if fact.get("deadline_s", 0.0) < deadline_s:
                 return None
             self._failed.add((kind, key))  # the limit of a build grows with the slowest one
         return None if _is_accident(kind, failure) else fact

@@ -73,18 +73,18 @@ class MeasurementPlans:
     no_op_states: int = 20
 
     def number_of_processes(
-        self, compile_s: float, process_s: float, *, most_s: float = math.inf, most: int | None = None
+        self, compile_s: float, process_s: float, *, left_s: float = math.inf, most: int | None = None
     ) -> int:
         """Return how many timing processes one repetition of a confirmation has.
 
         Args:
             compile_s: Time that the compiles of the repetition took.
             process_s: Time that one timing process takes.
-            most_s: Time that is left for the timing of the repetition. If it does not suffice for the smallest number,
+            left_s: Time that is left for the timing of the repetition. If it does not suffice for the smallest number,
                 there is one.
             most: Largest number; ``most_processes`` by default.
         """
         # The number follows from how long they take and never from what they measure.
-        number = int(min(max(compile_s, self.least_timing_s), max(most_s, 0.0)) / process_s)
-        least = self.least_processes if most_s >= self.least_processes * process_s else 1
+        number = int(min(max(compile_s, self.least_timing_s), max(left_s, 0.0)) / process_s)
+        least = self.least_processes if left_s >= self.least_processes * process_s else 1
         return min(most or self.most_processes, max(least, number))

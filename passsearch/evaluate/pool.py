@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from passsearch.core import MACHINE_FAULTS, Failure
+from passsearch.core import MACHINE_FAULTS, UNLIMITED, Failure, TimeLimit
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
@@ -57,13 +57,13 @@ class WorkerPool:
         device_turn: Lock that is held while kernels run on the device. A process that has it may take it again.
     """
 
-    def __init__(self, session: Session, folder: Path, *, begin_s: float) -> None:
+    def __init__(self, session: Session, folder: Path, *, time_limit: TimeLimit = UNLIMITED) -> None:
         """Prepare a pool; no process starts yet.
 
         Args:
             session: Toolchain, target and deadline of the workers.
             folder: Folder for the workers' log and for the states they share.
-            begin_s: When the run began, on the monotonic clock.
+            time_limit: Time limit of this start of the run.
         """
         self._session, self._folder = session, folder
         lock = session.device_lock
@@ -72,7 +72,7 @@ class WorkerPool:
         self._timer: Worker | None = None
         self._starting: Worker | None = None  # the timer, whose compiler is imported meanwhile
         self._compiler_thread = current_thread()
-        self._interruptions, self._begin_s = 0, begin_s
+        self._interruptions, self._time_limit = 0, time_limit
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
 
     def compiler(self) -> Worker:
@@ -157,11 +157,11 @@ class WorkerPool:
 
     def sibling(self) -> "WorkerPool":
         """Return a pool with processes of its own, which shares the folder of states."""
-        return WorkerPool(self._session, self._folder, begin_s=self._begin_s)
+        return WorkerPool(self._session, self._folder, time_limit=self._time_limit)
 
     def left_s(self, *, overtime: float = 0.0) -> float:
         """Return the seconds until this start has used the run's time limit and a share more; at least some."""
-        return max((1 + overtime) * self._session.limits.run_s - (monotonic() - self._begin_s), LEAST_LEFT_S)
+        return max(self._time_limit.left_s(overtime=overtime), LEAST_LEFT_S)
 
     def close(self) -> None:
         """End the workers."""
@@ -185,7 +185,7 @@ class WorkerPool:
         request: Mapping[str, Any],
         step: str = "",
         extra_s: float = 0.0,
-        limit_s: float = math.inf,
+        deadline_s: float = math.inf,
     ) -> dict[str, Any]:
         """Send a request; an error of the candidate becomes a typed failure in the answer.
 
@@ -198,10 +198,10 @@ class WorkerPool:
             request: The request.
             step: Pass that a failure names.
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
-            limit_s: Longest time of the request, where it is shorter than the deadline.
+            deadline_s: Longest time of the request, if it is shorter than that of its verb.
         """
         left_s = self.left_s() if request["verb"] in CUT_BY_RUN else math.inf
-        deadline_s = min(self._session.limits.deadline_of(request["verb"]), limit_s, left_s) + extra_s
+        deadline_s = min(self._session.limits.deadline_of(request["verb"]), deadline_s, left_s) + extra_s
         interruptions = self._interruptions
         answer = self._ask_once(worker, stage, request=request, step=step, deadline_s=deadline_s)
         if self._interruptions != interruptions:

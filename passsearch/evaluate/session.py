@@ -68,21 +68,21 @@ class WorkerLimits:
     Attributes:
         deadline_s: Longest time one request to a worker may take.
         memory_bytes: Memory of one worker, and of each of its forks; ``None`` for a share of the machine's.
-        run_s: Time limit of the run that the worker is of.
+        timeout_s: Time limit of the run that the worker is of; infinite without one.
     """
 
     deadline_s: float = DEADLINE_S
     memory_bytes: int | None = None
-    run_s: float = math.inf
+    timeout_s: float = math.inf
 
     @property
     def share_s(self) -> float:
         """Part of the run that one pass or one build may take, in seconds."""
-        return min(self.deadline_s, max(self.run_s * RUN_SHARE, min(self.run_s, LEAST_SHARE_S)))
+        return min(self.deadline_s, max(self.timeout_s * RUN_SHARE, min(self.timeout_s, LEAST_SHARE_S)))
 
     def longest_build_s(self, slowest_s: float) -> float:
         """Return the longest time of a build, of which the slowest so far took ``slowest_s``; both in seconds."""
-        return min(self.deadline_s, max(self.share_s, min(TIMES_SLOWEST * slowest_s, self.run_s * MOST_RUN_SHARE)))
+        return min(self.deadline_s, max(self.share_s, min(TIMES_SLOWEST * slowest_s, self.timeout_s * MOST_RUN_SHARE)))
 
     def deadline_of(self, verb: str) -> float:
         """Return the longest time of a request in seconds, if nothing else is said with the request."""

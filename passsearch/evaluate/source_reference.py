@@ -102,7 +102,7 @@ def source_reference(
     if fact is not None and (fact["reason"] or is_sealed(file, origin)):
         return SourceReference.from_fact(fact)
     start = time.monotonic()
-    total_s = min(SOURCE_S, SOURCE_SHARE * session.limits.run_s)
+    total_s = min(SOURCE_S, SOURCE_SHARE * session.limits.timeout_s)
     cases = _source_cases(session, network)
     request = {"cases": cases, "outputs": str(file), "total_s": total_s, **network.request()}
     try:

@@ -94,7 +94,7 @@ class TimingRequest:
             ``MeasurementPlans.least_timing_s``, within the bounds of the plans.
         most: Largest number of processes; that of the plans by default.
         least_s: Time that timing may take, if it is longer than ``MeasurementPlans.least_timing_s``.
-        most_s: Time that is left for it.
+        left_s: Time that is left for it.
         turn: Number of the first process; it decides the order in which artifacts are loaded.
         restored: Artifacts whose files are made again, if they are gone, before they are timed.
     """
@@ -105,7 +105,7 @@ class TimingRequest:
     processes: int | None = None
     most: int | None = None
     least_s: float = 0.0
-    most_s: float = math.inf
+    left_s: float = math.inf
     turn: int = 0
     restored: tuple[Built, ...] = ()
 

@@ -42,11 +42,13 @@ class Timing:
         """Time nothing yet; ``verification`` judges what artifacts compute once they were timed."""
         self._session, self._network, self._pool, self._verification = session, network, pool, verification
 
-    def in_one(self, folders: Sequence[str], plan: RoundPlan, *, limit_s: float = math.inf) -> Fact:
-        """Return samples from a fork of the process that times candidates; ``limit_s`` is its longest time."""
+    def in_one(self, folders: Sequence[str], plan: RoundPlan, *, deadline_s: float = math.inf) -> Fact:
+        """Return samples from a fork of the process that times candidates; ``deadline_s`` is its longest time."""
         request = self._request("measure", folders, plan=plan)
         return self._measure_undisturbed(
-            lambda: self._judged(request, self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s))
+            lambda: self._judged(
+                request, self._pool.ask(self._pool.timer, "measure", request=request, deadline_s=deadline_s)
+            )
         )
 
     def in_several(self, request: TimingRequest) -> Fact:
@@ -55,7 +57,7 @@ class Timing:
         answers = self._run_processes(request, range(turn, turn + (request.processes or 1)))
         if request.processes is None and "failure" not in answers[-1]:
             processes = plans.number_of_processes(
-                request.least_s, answers[0]["wall_s"], most_s=request.most_s, most=request.most
+                request.least_s, answers[0]["wall_s"], left_s=request.left_s, most=request.most
             )
             _log.debug("a process took %.1f s, so there are %d", answers[0]["wall_s"], processes)
             answers += self._run_processes(request, range(turn + 1, turn + processes))

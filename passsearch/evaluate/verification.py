@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, strict_limit
+from passsearch.core import Candidate, Failure, limit_or_none, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -154,7 +154,7 @@ class Verification:
         *,
         is_baseline: bool,
         longest_s: float = math.inf,
-        limit_s: float = math.inf,
+        deadline_s: float = math.inf,
         cases: Sequence[int | str] | None = None,
     ) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build.
@@ -163,7 +163,7 @@ class Verification:
             folder: Folder of the artifact.
             is_baseline: True for the network as imported.
             longest_s: Longest inference in seconds that is of interest.
-            limit_s: Longest time of the comparison in seconds.
+            deadline_s: Longest time of the comparison in seconds.
             cases: Inputs; those of the session by default.
         """
         request = {
@@ -171,11 +171,11 @@ class Verification:
             "cases": self.cases if cases is None else cases,
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
-            "longest_s": None if math.isinf(longest_s) else longest_s,
+            "longest_s": limit_or_none(longest_s),
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
-            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.run_s) if is_baseline else CANDIDATE_S,
+            "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.timeout_s) if is_baseline else CANDIDATE_S,
         }
-        answer = self._pool.ask(self._pool.timer, "measure", request=request, limit_s=limit_s)
+        answer = self._pool.ask(self._pool.timer, "measure", request=request, deadline_s=deadline_s)
         if request["reference"] is None and self.reference.exists():
             seal(self.reference, self._origin)
         # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a

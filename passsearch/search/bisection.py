@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from passsearch.core import Candidate, Failure, PassSpec
+from passsearch.core import Candidate, Failure, PassSpec, TimeLimit
 from passsearch.dialects.case_inputs import case_inputs
 from passsearch.evaluate import DEVIATION, Built, WorkerEvaluator
 from passsearch.store import write_json
@@ -63,7 +63,7 @@ def write_reproducers(
     *,
     folder: Path,
     kept: Sequence[Built],
-    left_s: Callable[[], float],
+    time_limit: TimeLimit,
     context: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
     """Write a reproducer of each pass that made outputs deviate, and return the passes in the form of the result.
@@ -73,7 +73,7 @@ def write_reproducers(
         failures: Failed candidates.
         folder: The run folder.
         kept: Artifacts that stay; all others make room where there is little.
-        left_s: Returns the seconds until the run's time limit.
+        time_limit: The run's time limit.
         context: Compiler, target and network, in the form of the result.
     """
     return [
@@ -82,7 +82,7 @@ def write_reproducers(
             "folder": faulty.reproducer_folder,
             "reason": faulty.failure.reason,
         }
-        for faulty in _find_faulty_passes(evaluator, failures, kept=kept, left_s=left_s)
+        for faulty in _find_faulty_passes(evaluator, failures, kept=kept, time_limit=time_limit)
         if _write_reproducer(evaluator, faulty, folder=folder / faulty.reproducer_folder, context=context)
     ]
 
@@ -92,7 +92,7 @@ def _find_faulty_passes(
     failures: Sequence[tuple[Candidate, Failure]],
     *,
     kept: Sequence[Built],
-    left_s: Callable[[], float],
+    time_limit: TimeLimit,
 ) -> list[FaultyPasses]:
     """Return the passes that made outputs of failed candidates deviate, while time is left."""
     faulty: list[FaultyPasses] = []
@@ -100,7 +100,7 @@ def _find_faulty_passes(
         steps = set(candidate.pipeline.passes)
         # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
         explained = any(steps >= set(earlier.steps) for earlier in faulty)
-        unexplained = len(faulty) < REPRODUCERS and not explained and left_s() > 0
+        unexplained = len(faulty) < REPRODUCERS and not explained and not time_limit.is_over
         if is_deviation(failure) and unexplained:
             evaluator.make_room(kept)
             states = evaluator.applier.states(candidate.pipeline)

@@ -14,14 +14,14 @@ than its kernels. The result is built, verified and timed like any other candida
 import logging
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
 
 from passsearch.catalog import CatalogEntry
-from passsearch.core import BuildOptions, Candidate, Failure, Interval, Json, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Interval, Json, PassSpec, Pipeline, TimeLimit
 from passsearch.evaluate import KernelProfiler, NetworkKernels
 from passsearch.measure import next_value_interval
 from passsearch.search.composition_records import Composition, Cost, Decision
@@ -72,7 +72,7 @@ class Composer:
         profiler: KernelProfiler,
         entries: Sequence[CatalogEntry],
         *,
-        left_s: Callable[[], float],
+        time_limit: TimeLimit,
         build: BuildOptions | None = None,
     ) -> None:
         """Prepare a composer.
@@ -80,10 +80,10 @@ class Composer:
         Args:
             profiler: Lists and times kernels.
             entries: Candidate passes.
-            left_s: Returns the seconds until the search ends.
+            time_limit: Time limit of the search.
             build: Options by which composed networks are built.
         """
-        self._profiler, self._left_s, self._build = profiler, left_s, build or BuildOptions()
+        self._profiler, self._time_limit, self._build = profiler, time_limit, build or BuildOptions()
         self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
         self._regional = [entry for entry in entries if entry.regional_parameter]
         self._times = KernelTimes(profiler, left_s=self._left_for_kernels_s)
@@ -103,7 +103,7 @@ class Composer:
             self._profiler.stop_ahead()
 
     def _left_for_kernels_s(self) -> float:
-        left_s = self._left_s()
+        left_s = self._time_limit.left_s()
         return left_s if math.isinf(left_s) else left_s - self._kept_s
 
     def _is_over(self) -> bool:
@@ -157,7 +157,7 @@ class Composer:
             _log.info("kernels take %.3g s in their places", kernels_s)
 
     def _compose(self, pipeline: Pipeline) -> Composition | Failure:
-        self._later_s = CORRECTION_SHARE * self._left_s()
+        self._later_s = CORRECTION_SHARE * self._time_limit.left_s()
         begin, begin_pipeline = self.cost(pipeline), pipeline
         self._combinations = self._unused_s = 0.0
         if isinstance(begin, Failure):

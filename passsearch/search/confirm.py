@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from passsearch.core import Failure
+from passsearch.core import UNLIMITED, Failure, TimeLimit
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     ACCIDENTS,
+    OVERTIME,
     Consumed,
     Evaluator,
     FreshCompile,
@@ -90,8 +91,7 @@ def confirm(
     progress: Callable[[str], None],
     keep_throughput: float = 0.0,
     is_about_sequence: bool = True,
-    left_s: Callable[[], float] = lambda: math.inf,
-    grace_s: float = math.inf,
+    time_limit: TimeLimit = UNLIMITED,
     is_recorded: Callable[[str], bool] = lambda key: False,
 ) -> Confirmation | Failure:
     """Compile baseline and candidate, each in a process of its own, and time them in other processes; repeat.
@@ -106,9 +106,8 @@ def confirm(
         progress: Callback; gets the current repetition in words.
         keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         is_about_sequence: False if the gain over the sequence may stay in doubt.
-        left_s: Returns the seconds until the run's time limit. Two repetitions are made if the second one exceeds it by
-            no more than ``grace_s``; without two there is no interval.
-        grace_s: Seconds by which they may exceed the time limit.
+        time_limit: The run's time limit. Two repetitions are made if the second one exceeds it by no more than the
+            share ``OVERTIME``; without two there is no interval.
         is_recorded: Returns whether the repetition with this ``Pairing.timing_key`` is in the log and takes no time.
     """
     objective = pairing.objective
@@ -116,7 +115,7 @@ def confirm(
     most = max(repetitions, evaluator.plans.most_repetitions)
     level = level_of_looks(most - repetitions + 1)
     is_about_speed = objective.is_speed or keep_throughput > 0
-    sustain = partial(_sustain, evaluator, pairing, left_s=left_s, is_recorded=is_recorded)
+    sustain = partial(_sustain, evaluator, pairing, time_limit=time_limit, is_recorded=is_recorded)
     while len(results) < most:
         progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
         _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
@@ -126,7 +125,7 @@ def confirm(
             pairing,
             turn=len(results),
             processes=processes,
-            left_s=left_s,
+            time_limit=time_limit,
             sustain=_nothing if results or not is_about_speed else sustain,
         )
         if isinstance(result, Failure):
@@ -137,7 +136,7 @@ def confirm(
             pairing = replace(pairing, sequence=None)
         results.append(result)
         if len(results) == 1:
-            most = _affordable(pairing, result.again_s, left_s(), most=most, is_recorded=is_recorded)
+            most = _affordable(pairing, result.again_s, time_limit.left_s(), most=most, is_recorded=is_recorded)
             # Their number does not follow from what they say, and is the number of looks that there can be. At the
             # level of seven looks, two repetitions have an interval of 89 standard errors.
             level = level_of_looks(max(1, most - min(repetitions, most) + 1))
@@ -155,14 +154,14 @@ def confirm(
         has_interval = len(results) >= LEAST_REPETITIONS
         if (
             is_recorded(pairing.timing_key(len(results)))
-            or left_s() + (0 if has_interval else grace_s) >= result.again_s
+            or time_limit.left_s(overtime=0 if has_interval else OVERTIME) >= result.again_s
         ):
             continue
         _log.info("no time is left for a further repetition")
         if has_interval:
             break
         return Failure("timeout", "measure", "", f"the time limit ended after one of two repetitions; {MORE_TIME}")
-    further = _compile_further(evaluator, pairing, results, progress=progress, left_s=left_s)
+    further = _compile_further(evaluator, pairing, results, progress=progress, time_limit=time_limit)
     return further if isinstance(further, Failure) else summarize(pairing, results, further, level=level)
 
 
@@ -200,7 +199,7 @@ def _compile_further(
     results: Sequence[Repetition],
     *,
     progress: Callable[[str], None],
-    left_s: Callable[[], float],
+    time_limit: TimeLimit,
 ) -> list[tuple[FreshCompile, FreshCompile]] | Failure:
     """Compile baseline and candidate in further pairs, which are not timed, as far as the time suffices.
 
@@ -212,7 +211,7 @@ def _compile_further(
     pairs: list[tuple[FreshCompile, FreshCompile]] = []
     # The number follows from the time alone and never from what is measured, so it is no bias.
     most = evaluator.plans.compile_pairs
-    while len(results) + len(pairs) < most and left_s() >= pair_s:
+    while len(results) + len(pairs) < most and time_limit.left_s() >= pair_s:
         progress(f"confirming: compile time, {len(results) + len(pairs) + 1} of {most}")
         compiles = _compile_all(evaluator, pairing, turn=len(results) + len(pairs), is_timed=False)
         if isinstance(compiles, Failure):
@@ -232,7 +231,7 @@ def _repeat(
     *,
     turn: int,
     processes: int,
-    left_s: Callable[[], float],
+    time_limit: TimeLimit,
     sustain: Callable[[Sequence[FreshCompile]], TimedSamples | None],
 ) -> Repetition | Failure:
     """Compile and time once more; ``processes`` is the number of earlier timing processes."""
@@ -242,7 +241,7 @@ def _repeat(
     baseline, candidate = compiles[:2]
     # Before the rounds: once those are in the log, no file is needed.
     sustained = sustain(compiles)
-    time = partial(_time, evaluator, turn=turn, processes=processes, left_s=left_s)
+    time = partial(_time, evaluator, turn=turn, processes=processes, time_limit=time_limit)
     timed = time(pairing, (baseline, candidate))
     if isinstance(timed, Failure) and pairing.sequence is not None:
         # No verdict rests on the sequence, which may be what failed, or what does not fit into the memory.
@@ -273,7 +272,7 @@ def _sustain(
     pairing: Pairing,
     compiles: Sequence[FreshCompile],
     *,
-    left_s: Callable[[], float],
+    time_limit: TimeLimit,
     is_recorded: Callable[[str], bool],
 ) -> TimedSamples | None:
     """Run winner and baseline for some seconds without a pause, if the time suffices; ``None`` if it does not."""
@@ -285,7 +284,7 @@ def _sustain(
     start_s = _start_s(baseline, candidate)
     needed_s = baseline.wall_s + candidate.wall_s + 2 * (start_s + evaluator.plans.final_rounds.race_s)
     # Runs of earlier versions have none, and their files are gone.
-    if not is_recorded(key) and (is_recorded(pairing.timing_key(0)) or left_s() < SUSTAINED_S + needed_s):
+    if not is_recorded(key) and (is_recorded(pairing.timing_key(0)) or time_limit.left_s() < SUSTAINED_S + needed_s):
         return None
     # A slow baseline has runs of seconds anyway.
     folder = None if pairing.has_slow_baseline else baseline.folder
@@ -304,7 +303,7 @@ def _time(
     *,
     turn: int,
     processes: int,
-    left_s: Callable[[], float],
+    time_limit: TimeLimit,
 ) -> tuple[TimedSamples, TimedSamples | None] | Failure:
     """Time fresh compiles of baseline and winner; return the samples with the baseline, and others without it."""
     baseline, candidate = compiles
@@ -315,9 +314,9 @@ def _time(
     is_one = baseline.digest == candidate.digest and not pairing.is_consumed
     # The repetitions without which there is no interval share the time that is left.
     further = max(0, LEAST_REPETITIONS - turn - 1)
-    most_s = (left_s() - further * compile_s) / (further + 1)
+    left_s = (time_limit.left_s() - further * compile_s) / (further + 1)
     # A race lasts twice as long where it is disturbed.
-    race_s = min(plans.final_rounds.race_s, max(LEAST_RACE_S, (most_s - _start_s(baseline, candidate)) / 2))
+    race_s = min(plans.final_rounds.race_s, max(LEAST_RACE_S, (left_s - _start_s(baseline, candidate)) / 2))
     plan = replace(plans.final_rounds, race_s=race_s)
     request = TimingRequest(
         pairing.timing_key(turn),
@@ -326,7 +325,7 @@ def _time(
         replace(plan, seed=1000 + turn),
         plans.least_processes if is_one else None,
         least_s=compile_s,
-        most_s=most_s,
+        left_s=left_s,
         turn=processes,
         restored=pairing.earlier,
     )
@@ -341,7 +340,7 @@ def _time(
             key=f"{request.key}-others-{candidate.digest[:8]}",
             artifacts=replace(artifacts, baseline=None),
             plan=replace(plan, seed=2000 + turn),
-            most_s=most_s / 2,
+            left_s=left_s / 2,
         )
     )
     if isinstance(others, Failure):
@@ -352,7 +351,7 @@ def _time(
             artifacts=replace(artifacts, twin=None),
             restored=(pairing.sequence,) if pairing.sequence else (),
             most=pairing.slow_processes,
-            most_s=most_s - others.wall_s,
+            left_s=left_s - others.wall_s,
         )
     )
     return timed if isinstance(timed, Failure) else (timed, others)

@@ -14,7 +14,6 @@ class RunOptions:
     Attributes:
         objectives: One objective, or two for a Pareto front.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known state are free.
-        timeout_s: Wall time of the run, ``None`` for no limit.
         seed: Seed of the sampler.
         repetitions: Fresh compiles that confirm the winner; 0 leaves it unconfirmed.
         keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
@@ -26,7 +25,6 @@ class RunOptions:
 
     objectives: tuple[Objective, ...]
     trials: int
-    timeout_s: float | None = None
     seed: int = 0
     repetitions: int = 0
     keep_throughput: float = 0.98

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_none, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
@@ -73,9 +73,13 @@ class Run:
             "additional": list(options.additional),
             "sampler": options.sampler,
             "repetitions": options.repetitions,
-            "trials": options.trials,
-            "timeout_s": options.timeout_s,
+            **self.limits,
         }
+
+    @property
+    def limits(self) -> dict[str, Json]:
+        """The settings that may change when a run is continued."""
+        return {"trials": self.options.trials, "timeout_s": limit_or_none(self.session.limits.timeout_s)}
 
     @property
     def _objective_names(self) -> str:
@@ -146,13 +150,16 @@ class _Execution:
     def __init__(
         self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress, *, spent_s: float
     ) -> None:
-        self._session, self._options, self._folder = run.session, run.options, folder
+        self._session, self._options, self._limits, self._folder = run.session, run.options, run.limits, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
         self._finalists: Sequence[Scored] = ()
         # A busy machine starts processes slowly. The network was imported by the first one.
         source_s = evaluator.builder.source.seconds  # before the clock is read
         start_s = min(max(folder.log.clock_s - source_s - spent_s, FRESH_PROCESS_S), LONGEST_START_S)
-        self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None, start_s)
+        # Not wall time: a resumed run, which reads its log, stops at the same trial for the same time limit.
+        self._time_limit = TimeLimit(run.session.limits.timeout_s, lambda: folder.log.clock_s)
+        has_meter = run.session.sensors.meter is not None
+        self._time_plan = TimePlan(run.session.plans, run.options, self._time_limit, has_meter, start_s)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
@@ -171,7 +178,8 @@ class _Execution:
                 self._folder.write_result(document)
             return document
         # The outputs of a slow default take two inferences, and nobody deploys it by an export.
-        is_slow = best is self._evaluation.scoring.baseline and self._left_s() < 2 * min(best.latency_s, default=0.0)
+        twice_s = 2 * min(best.latency_s, default=0.0)
+        is_slow = best is self._evaluation.scoring.baseline and self._time_limit.left_s() < twice_s
         deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
         if isinstance(deployment, Failure):
             _log.warning("the winner cannot be exported: %s: %s", deployment.kind, deployment.reason)
@@ -187,7 +195,7 @@ class _Execution:
             self._evaluation.counts.failures,
             folder=self._folder.path,
             kept=kept,
-            left_s=self._left_s,
+            time_limit=self._time_limit,
             context={key: document[key] for key in ("toolchain", "target", "model")},
         )
         self._folder.write_result(document)
@@ -218,8 +226,8 @@ class _Execution:
             measured_at=self._folder.measured_at,
             recalled_times=self._evaluator.recalled_times,
         )
-        limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
-        return {**document, "reference": source.to_json(), "limits": limits, "reproducers": [], "deployment": None}
+        parts: Document = {"reference": source.to_json(), "limits": self._limits, "reproducers": [], "deployment": None}
+        return {**document, **parts}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
@@ -234,31 +242,22 @@ class _Execution:
             baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
             first=self._evaluator.gains.order(usual, allowed=space.names) if for_speed else usual,
-            # Not wall time: a resumed run, which reads its log, stops at the same trial for the same time limit.
-            elapsed_s=lambda: self._folder.log.clock_s,
+            time_limit=self._time_limit,
             progress=self._note_candidate,
             explorer=self._evaluator.applier,
             profiler=self._evaluator,
-            limit_s=self._plan_search,
-            explore_s=min(plans.explore_s, plans.explore_share * self._timeout_s),
+            end_s=self._plan_search,
+            explore_s=min(plans.explore_s, plans.explore_share * self._time_limit.limit_s),
             compilers=session.explorers,
         )
 
-    @property
-    def _timeout_s(self) -> float:
-        return math.inf if self._options.timeout_s is None else self._options.timeout_s
-
-    def _left_s(self) -> float:
-        """Return the seconds until the time limit."""
-        return self._timeout_s - self._folder.log.clock_s
-
     def _plan_search(self, baseline: Scored, fastest: Scored) -> float:
         """Return the time at which the search has to end, so that the winner can be confirmed; tell the user."""
-        if math.isinf(self._timeout_s):
+        if math.isinf(self._time_limit.limit_s):
             if fastest is baseline:
-                self._note(self._time_plan.estimate(baseline, started_s=self._folder.log.clock_s))
+                self._note(self._time_plan.estimate(baseline))
             return math.inf
-        end_s, text = self._time_plan.search_end(baseline, fastest, clock_s=self._folder.log.clock_s)
+        end_s, text = self._time_plan.search_end(baseline, fastest)
         if text != self._plan:
             self._note(text)
         self._plan = text
@@ -276,7 +275,8 @@ class _Execution:
 
     def _report(self, text: str, evaluated: int) -> None:
         trials = self._options.trials
-        step = Step(text, detail=self._detail(), elapsed_s=self._folder.log.seconds, limit_s=self._timeout_s)
+        seconds, limit_s = self._folder.log.seconds, self._time_limit.limit_s
+        step = Step(text, detail=self._detail(), elapsed_s=seconds, limit_s=limit_s)
         self._progress(step, min(evaluated, trials), trials)
 
     def _detail(self) -> str:
@@ -309,7 +309,7 @@ class _Execution:
                 scoring,
                 ranked,
                 reference=self._evaluation.reference,
-                processes=self._time_plan.shortlist_processes(scoring.baseline, ranked[:1], left_s=self._left_s()),
+                processes=self._time_plan.shortlist_processes(scoring.baseline, ranked[:1]),
                 is_recorded=self._is_timed,
             )
             if not finalists:
@@ -331,8 +331,8 @@ class _Execution:
                     f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same "
                     "command continues. See: passsearch doctor"
                 ) from error
-            if error.failure.kind == "timeout" and self._left_s() <= 0:
-                limit = f"time limit of {self._timeout_s:g} s"
+            if error.failure.kind == "timeout" and self._time_limit.is_over:
+                limit = f"time limit of {self._time_limit.limit_s:g} s"
                 raise UserError(f"The {limit} ended before the baseline was measured; {MORE_TIME}.") from error
             raise UserError(
                 f"The baseline fails on this network, {detail}. It was tried anew, not remembered; the compiler's "
@@ -367,8 +367,7 @@ class _Execution:
         # What an earlier start has confirmed takes no time, however long the search took since.
         pairings = pairing, replace(pairing, sequence=None)
         has_begun = any(self._is_timed(each.timing_key(LEAST_REPETITIONS - 1)) for each in pairings)
-        grace_s = OVERTIME * self._timeout_s
-        if two_s > self._left_s() + grace_s and not has_begun:
+        if two_s > self._time_limit.left_s(overtime=OVERTIME) and not has_begun:
             reason = f"the time limit leaves no {duration(two_s)} to confirm; {MORE_TIME}"
             return Failure("timeout", "measure", "", reason)
         return confirm(
@@ -377,8 +376,7 @@ class _Execution:
             repetitions=self._options.repetitions,
             progress=lambda text: self._report(text, self._evaluation.counts.evaluated),
             keep_throughput=self._options.least_throughput,
-            left_s=self._left_s,
-            grace_s=grace_s,
+            time_limit=self._time_limit,
             is_recorded=self._is_timed,
         )
 

@@ -3,11 +3,12 @@
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import optuna
 
-from passsearch.core import Candidate, Failure, Pipeline
-from passsearch.evaluate import Evaluator, Exploration, Explorer, KernelProfiler, Limits
+from passsearch.core import UNLIMITED, Candidate, Failure, Pipeline, TimeLimit
+from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler
 from passsearch.search.composition import COMPOSED, Composer, decides_kernels
 from passsearch.search.composition_records import Composition
 from passsearch.search.evaluation import Evaluation
@@ -51,11 +52,11 @@ class Search:
         baselines: Sequence[Candidate],
         default_baseline: str,
         first: Sequence[Candidate],
-        elapsed_s: Callable[[], float],
+        time_limit: TimeLimit = UNLIMITED,
         progress: Callable[[Counts, Scored | None], None],
         explorer: Explorer | None = None,
         profiler: KernelProfiler | None = None,
-        limit_s: Callable[[Scored, Scored], float] = lambda *_: math.inf,
+        end_s: Callable[[Scored, Scored], float] = lambda *_: math.inf,
         explore_s: float = 0.0,
         compilers: int = 1,
     ) -> None:
@@ -68,11 +69,11 @@ class Search:
             baselines: Named candidates that are measured like any other.
             default_baseline: Name of the baseline to beat.
             first: Candidates to evaluate before the sampler starts.
-            elapsed_s: Returns how long the run has lasted.
+            time_limit: Time limit of the run, which goes on after the search.
             progress: Callback; gets the counts and the newest candidate, ``None`` where it failed.
             explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
             profiler: Times single kernels; without one, no candidate is composed of the kernels of others.
-            limit_s: Returns the time at which the search ends, on the clock of ``elapsed_s``, from the baseline and the
+            end_s: Returns the time at which the search ends, on the clock of ``time_limit``, from the baseline and the
                 candidate that became the reference; called again for every new reference.
             explore_s: Longest time to close the space before the sampler starts.
             compilers: Number of processes that apply passes side by side.
@@ -80,10 +81,10 @@ class Search:
         self._evaluator, self._explorer, self._space, self._options = evaluator, explorer, space, options
         self._baselines, self._first = baselines, [*first]
         self._default = next(candidate for candidate in baselines if candidate.name == default_baseline)
-        self._elapsed_s, self._progress = elapsed_s, progress
-        self._limit_s, self._explore_s, self._compilers = limit_s, explore_s, compilers
+        self._run_time_limit, self._progress = time_limit, progress
+        self._end_s, self._explore_s, self._compilers = end_s, explore_s, compilers
         self._profiler = profiler
-        self._ends_s = math.inf
+        self._time_limit = replace(time_limit, limit_s=math.inf)  # of the search, until there is a plan
         self.evaluation = Evaluation(evaluator, options, progress=progress, on_reference=self._plan_end)
         self.composition: Composition | Failure | None = None
         self.phase = "searching"
@@ -173,13 +174,13 @@ class Search:
         limit: a confirmation without a candidate is worth nothing, and how long it takes is not known yet.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
-        begun_s = self._elapsed_s()
+        begun_s = self._time_limit.clock_s()
         while self._first:
-            if self._trials_are_done() or (self._time_is_up() and not self._has_time_for_the_first()):
+            if self._trials_are_done() or (self._time_limit.is_over and not self._has_time_for_the_first()):
                 break
             # On BERT-base, sequences that differ by 1 % took all the time that kernels need. On a GPU, sequences
             # without a schedule for single kernels did.
-            is_half_over = self._elapsed_s() - begun_s > self._left_s()
+            is_half_over = self._time_limit.clock_s() - begun_s > self._time_limit.left_s()
             best = self._best_with_kernels() if self.composition is None else None
             is_faster = best is not None and best.ratio is not None and best.ratio.value > 1.0
             if best and (is_half_over or (is_faster and not self._has_sequence_with_kernels())):
@@ -195,7 +196,7 @@ class Search:
         Its build ends with the limit, and may well be quicker than the baseline's.
         """
         is_first = self.evaluation.scoring is not None and len(self.evaluation.scored) == 1
-        return is_first and self._elapsed_s() + FIRST_S < (self._options.timeout_s or 0.0)
+        return is_first and self._run_time_limit.left_s() > FIRST_S
 
     def _has_sequence_with_kernels(self) -> bool:
         return any(decides_kernels(candidate.pipeline, self._space.entries) for candidate in self._first)
@@ -216,7 +217,7 @@ class Search:
         return [
             (candidate, self.evaluation.evaluate(candidate, is_baseline=True))
             for candidate in others
-            if not self._time_is_up()
+            if not self._time_limit.is_over
         ]
 
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
@@ -226,7 +227,7 @@ class Search:
             return []
         self._begin("timing kernels one by one")
         build = best.candidate.build
-        composer = Composer(self._profiler, self._space.entries, left_s=self._left_s, build=build)
+        composer = Composer(self._profiler, self._space.entries, time_limit=self._time_limit, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
         if isinstance(self.composition, Failure):
             _log.warning("nothing was composed of single kernels: %s", self.composition.reason)
@@ -251,7 +252,7 @@ class Search:
         exploration = Exploration(
             explorer,
             steps,
-            limits=Limits(seconds=seconds, no_op_states=self._evaluator.plans.no_op_states),
+            limits=ExplorationLimits(seconds=seconds, no_op_states=self._evaluator.plans.no_op_states),
             compilers=self._compilers,
             progress=lambda *_: self._progress(self.evaluation.counts, None),
             cached_edge=explorer.cached_edge_before_sampling if resumed else explorer.cached_edge,
@@ -360,16 +361,10 @@ class Search:
         return self.evaluation.scoring.trial_values(outcome)
 
     def _is_over(self) -> bool:
-        return self._time_is_up() or self._trials_are_done()
+        return self._time_limit.is_over or self._trials_are_done()
 
     def _plan_end(self, baseline: Scored, fastest: Scored) -> None:
-        self._ends_s = self._limit_s(baseline, fastest)
-
-    def _time_is_up(self) -> bool:
-        return self._left_s() <= 0
-
-    def _left_s(self) -> float:
-        return self._ends_s - self._elapsed_s()
+        self._time_limit = replace(self._time_limit, limit_s=self._end_s(baseline, fastest))
 
     def _trials_are_done(self) -> bool:
         return self.evaluation.counts.evaluated >= self._options.trials

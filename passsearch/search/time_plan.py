@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from passsearch.core import UNLIMITED, TimeLimit
 from passsearch.evaluate import OVERTIME, MeasurementPlans
 from passsearch.measure import WindowPlan
 from passsearch.objectives import MeteredObjective
@@ -37,33 +38,33 @@ class TimePlan:
     Attributes:
         plans: Measurement plans of the session.
         options: Options of the run.
+        time_limit: Time limit of the run.
         has_meter: True if power and energy can be read.
         start_s: Time to start a compiler process and to import the network, as this run has seen it.
     """
 
     plans: MeasurementPlans
     options: RunOptions
+    time_limit: TimeLimit = UNLIMITED
     has_meter: bool = False
     start_s: float = FRESH_PROCESS_S
 
-    def search_end(self, baseline: Scored, fastest: Scored, *, clock_s: float) -> tuple[float, str]:
-        """Return the time at which the search ends, and the plan in words; ``clock_s`` is the time now.
+    def search_end(self, baseline: Scored, fastest: Scored) -> tuple[float, str]:
+        """Return the time at which the search ends, on the clock of the time limit, and the plan in words.
 
         Args:
             baseline: The baseline.
             fastest: The baseline again, or a candidate that is more than twice as fast.
-            clock_s: Seconds of the time limit that are over.
         """
-        assert self.options.timeout_s is not None
-        timeout_s = self.options.timeout_s
-        if self.options.repetitions and self.least_confirm_s(baseline, fastest) > (1 + OVERTIME) * timeout_s - clock_s:
+        limit_s, left_s = self.time_limit.limit_s, self.time_limit.left_s(overtime=OVERTIME)
+        if self.options.repetitions and self.least_confirm_s(baseline, fastest) > left_s:
             # What is left of the limit confirms nothing. A candidate composed of kernels is built and timed after the
             # search has ended, in twice the time of a race that is disturbed, and one more process checks what the
             # result is deployed by.
             last_s = self.start_s + (0.0 if fastest is baseline else fastest.compile_s + 2 * LEAST_RACE_S)
-            return timeout_s - last_s, "plan: search to the end, because a confirmation takes longer than is left"
+            return limit_s - last_s, "plan: search to the end, because a confirmation takes longer than is left"
         reserve_s = self.reserve_s(baseline, fastest)
-        return timeout_s - reserve_s, f"plan: search {duration(timeout_s - reserve_s)}, confirm {duration(reserve_s)}"
+        return limit_s - reserve_s, f"plan: search {duration(limit_s - reserve_s)}, confirm {duration(reserve_s)}"
 
     def reserve_s(self, baseline: Scored, fastest: Scored) -> float:
         """Return the seconds of the time limit that the search leaves to the shortlist and the confirmation.
@@ -72,13 +73,12 @@ class TimePlan:
             baseline: The baseline.
             fastest: The baseline again, or a candidate that is more than twice as fast.
         """
-        assert self.options.timeout_s is not None
-        timeout_s, plans = self.options.timeout_s, self.plans
+        limit_s, plans = self.time_limit.limit_s, self.plans
         repetition_s = self.repetition_s(baseline, fastest)
         once_s = self.once_s()
         confirm_s = self.options.repetitions * repetition_s + once_s
         shortlist_s = plans.processes * (SHORTLIST_PROCESS_S + SHORTLISTED * _load_s(fastest))
-        usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s) if self.options.repetitions else 0.0
+        usual_s = min(plans.confirm_s, plans.confirm_share * limit_s) if self.options.repetitions else 0.0
         if fastest is not baseline:
             # A large gain is certain after the fewest repetitions, a small one takes all the time there is. Two say
             # that it is faster, but nothing about its compile time, so two are planned only where the time is short.
@@ -86,9 +86,9 @@ class TimePlan:
             repetitions = self.options.repetitions if shortlist_s + confirm_s <= usual_s else fewest
             further_s = max(0, plans.compile_pairs - repetitions) * self.compiles_s(baseline, fastest)
             is_of_compiles = self.options.objectives[0].is_of_compiles  # its repetitions are compiles
-            has_further = repetitions and not is_of_compiles and further_s <= FURTHER_SHARE * timeout_s
+            has_further = repetitions and not is_of_compiles and further_s <= FURTHER_SHARE * limit_s
             confirm_s, usual_s = repetitions * repetition_s + once_s + (further_s if has_further else 0.0), 0.0
-        return min(max(usual_s, shortlist_s + confirm_s), MOST_RESERVE * timeout_s)
+        return min(max(usual_s, shortlist_s + confirm_s), MOST_RESERVE * limit_s)
 
     def repetition_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long one repetition of the confirmation takes."""
@@ -117,14 +117,14 @@ class TimePlan:
         repetition_s = self.compiles_s(baseline, best) + timing_s + self.windows_s()
         return LEAST_REPETITIONS * repetition_s + self.once_s()
 
-    def shortlist_processes(self, baseline: Scored, best: Sequence[Scored], *, left_s: float) -> int | None:
+    def shortlist_processes(self, baseline: Scored, best: Sequence[Scored]) -> int | None:
         """Return how many processes of a shortlist the time allows beside a confirmation; ``None`` for all.
 
         Args:
             baseline: The baseline.
             best: The best candidate, if there is one.
-            left_s: Seconds until the time limit.
         """
+        left_s = self.time_limit.left_s()
         if math.isinf(left_s) or not best:
             return None
         process_s = max(SHORTLIST_PROCESS_S, self.start_s + self.plans.shortlist_rounds.race_s)
@@ -148,18 +148,17 @@ class TimePlan:
         """Return about how long the compiles of one repetition take."""
         return baseline.compile_s + best.compile_s + 2 * self.start_s
 
-    def estimate(self, baseline: Scored, *, started_s: float) -> str:
-        """Return the estimate for a run without a time limit, in words.
+    def estimate(self, baseline: Scored) -> str:
+        """Return the estimate for a run without a time limit, in words, once its baseline is measured.
 
-        Args:
-            baseline: The baseline.
-            started_s: Time that its evaluation took, taken for that of each candidate.
+        The time that is over by then is taken for that of each candidate.
         """
         repetition_s = self.repetition_s(baseline, baseline)
         fewest = self.options.repetitions
         most = max(fewest, self.plans.most_repetitions) if fewest else 0
         confirm = f"{duration(fewest * repetition_s)} to {duration(most * repetition_s)}"
-        return f"no time limit: search up to {duration(self.options.trials * started_s)}, confirm {confirm}"
+        search_s = self.options.trials * self.time_limit.clock_s()
+        return f"no time limit: search up to {duration(search_s)}, confirm {confirm}"
 
 
 def _load_s(scored: Scored) -> float:

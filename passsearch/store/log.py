@@ -30,7 +30,6 @@ class Log:
     Attributes:
         latest: The newest fact.
         path: The file.
-        start_s: When this start of the run began, on the monotonic clock.
     """
 
     def __init__(self, path: Path, *, writable: bool = True, is_further: bool = False) -> None:
@@ -49,10 +48,10 @@ class Log:
         self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
         self._read()
         self._start_number = max(self._elapsed_s, default=-1) + 1
-        self.start_s = time.monotonic()
+        self._begin_s = time.monotonic()
         self._last_s = max(self._written_s.values(), default=0.0)  # when the last fact of earlier starts was written
         self._reached_s = 0.0  # when the latest of the recalled facts was written
-        self._reached_at = self.start_s  # when it was recalled, on the monotonic clock
+        self._reached_at = self._begin_s  # when it was recalled, on the monotonic clock
         self._is_running = not self._facts
         self._has_retried = False
         self._is_further = is_further
@@ -62,7 +61,7 @@ class Log:
 
     def charge(self, seconds: float) -> None:
         """Charge time to this start that passed before the log was opened."""
-        self.start_s -= seconds
+        self._begin_s -= seconds
 
     @property
     def writable(self) -> bool:
@@ -88,7 +87,7 @@ class Log:
         if not self._is_running:
             self._has_retried |= (kind, key) in self._facts
             self._is_running = True
-        elapsed_s, clock_s = round(time.monotonic() - self.start_s, 4), self.clock_s
+        elapsed_s, clock_s = round(self.start_clock_s, 4), self.clock_s
         times: dict[str, Any] = {"elapsed_s": elapsed_s, "clock_s": round(clock_s, 4)}
         if self._is_further:
             # A search finds the fact when it begins.
@@ -118,7 +117,12 @@ class Log:
     def seconds(self) -> float:
         """Wall time of all starts of this run, without the pauses between them."""
         earlier_s = sum(elapsed for number, elapsed in self._elapsed_s.items() if number != self._start_number)
-        return earlier_s + time.monotonic() - self.start_s
+        return earlier_s + self.start_clock_s
+
+    @property
+    def start_clock_s(self) -> float:
+        """Wall time of this start of the run."""
+        return time.monotonic() - self._begin_s
 
     def peek(self, kind: str, key: str) -> Fact | None:
         """Return a fact, ``None`` if the log does not have it; the clock stays as it is."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.core import Candidate, Failure, Pipeline, TimeLimit
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
 from passsearch.objectives import THROUGHPUT, Objective, recorded_objective
@@ -47,7 +47,7 @@ class Ablation:
         winner: The winner.
         objective: Objective of the run.
         progress: Callback; gets the current step in words, the number of finished pipelines and that of all.
-        left_s: Returns the seconds until the time limit.
+        time_limit: The time limit.
         until_decided: True to end as soon as it is decided what every pass is worth. Then only those pipelines are
             compiled afresh whose compile time can still change that.
     """
@@ -57,7 +57,7 @@ class Ablation:
     winner: Candidate
     objective: Objective
     progress: Callable[[str, int, int], None]
-    left_s: Callable[[], float]
+    time_limit: TimeLimit
     until_decided: bool = False
 
     @property
@@ -103,7 +103,8 @@ class Ablation:
         for number, step in enumerate(steps):
             self.progress(f"building {step.name}", number, len(steps))
             is_winner = step.name == top
-            outcome = self.evaluator.build_candidate(step.candidate) if is_winner or self.left_s() > 0 else None
+            is_due = is_winner or not self.time_limit.is_over
+            outcome = self.evaluator.build_candidate(step.candidate) if is_due else None
             if is_winner and isinstance(outcome, Failure):
                 detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
                 raise outcome.as_error(f"The winner fails, {detail}. See: passsearch audit RUN")
@@ -121,7 +122,7 @@ class Ablation:
         plans = self.evaluator.plans
         most = plans.most_repetitions if self.objective.is_of_compiles else plans.compile_pairs
         pipelines = {compile_key(step.candidate): step.candidate for step in steps if step.name in indices}
-        compiles = CompileRounds(self.evaluator, [self.baseline, *pipelines.values()], most, self.left_s)
+        compiles = CompileRounds(self.evaluator, [self.baseline, *pipelines.values()], most, self.time_limit)
 
         def rows(samples: ComparisonSamples | None, *, is_complete: bool = False) -> AblationRows:
             readings = Readings(samples, indices, compiles, is_complete, len(self.looks))
@@ -131,7 +132,7 @@ class Ablation:
             return UNDECIDED not in rows(samples).speed_worths().values()
 
         # Side by side, so that a time limit leaves some of both; or one after the other, as speed decides what else.
-        beside = CompileRounds(self.evaluator, [], 0, self.left_s) if self.until_decided else compiles
+        beside = CompileRounds(self.evaluator, [], 0, self.time_limit) if self.until_decided else compiles
         samples = self._time(contenders, reference, beside, is_enough=is_decided, total=len(steps)) if runs else None
         if self.until_decided:
             deciding = self._deciding(steps, rows(samples).speed_worths())
@@ -184,9 +185,9 @@ class Ablation:
             self.progress(f"measured in {len(samples.processes)} processes", total, total)
             elapsed, begin = time.monotonic() - begin, time.monotonic()
             # A turn of the same length must fit into the time that is left.
-            return not self._is_last(samples, is_enough) and self.left_s() > elapsed
+            return not self._is_last(samples, is_enough) and self.time_limit.left_s() > elapsed
 
-        if self.left_s() <= 0:
+        if self.time_limit.is_over:
             return None
         self.progress("measuring", total, total)
         options = ComparisonOptions(reads_consumption=False)
@@ -200,7 +201,7 @@ class Ablation:
     def _compile(self, compiles: CompileRounds, *, total: int) -> None:
         """Compile in rounds as long as a round of the same length fits into the time that is left."""
         elapsed = 0.0
-        while len(compiles.seconds) < compiles.most and self.left_s() > elapsed:
+        while len(compiles.seconds) < compiles.most and self.time_limit.left_s() > elapsed:
             begin = time.monotonic()
             self.progress(f"compiling afresh, {len(compiles.seconds) + 1} of {compiles.most}", total, total)
             compiles.add()
@@ -231,7 +232,7 @@ class Ablation:
         if not self.objective.is_speed:
             return None  # only throughput is measured here
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
-        compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.left_s)
+        compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.time_limit)
         level = level_of_looks(len(self.looks))
 
         def is_as_fast(samples: ComparisonSamples) -> bool:
@@ -262,7 +263,7 @@ class Ablation:
 
     def _kernel_times(self, winner: Candidate) -> Document | None:
         """Return the seconds of each kernel of baseline and winner, where the runtime tells them apart."""
-        if self.left_s() <= 0:
+        if self.time_limit.is_over:
             return None
         self.progress("timing kernels", 0, 0)
         times = self.evaluator.in_places([self.baseline, winner])
@@ -274,7 +275,7 @@ def ablate_run(
     evaluator: WorkerEvaluator,
     *,
     progress: Callable[[str, int, int], None],
-    left_s: Callable[[], float],
+    time_limit: TimeLimit,
     until_decided: bool = False,
 ) -> Document:
     """Measure what each pass of a run's winner is worth.
@@ -283,7 +284,7 @@ def ablate_run(
         document: The run's result.
         evaluator: An evaluator of the network that the run saved.
         progress: Callback; gets the current step in words, the number of finished pipelines and that of all.
-        left_s: Returns the seconds until the time limit; no measurement begins after it.
+        time_limit: The time limit; no measurement begins after it.
         until_decided: True to end as soon as it is decided what every pass is worth.
 
     Raises:
@@ -294,7 +295,7 @@ def ablate_run(
     winner = Candidate.from_json(best)
     baseline = evaluator.session.dialect.baseline
     objective = recorded_objective(document["verdict"])
-    ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, left_s, until_decided).execute()
+    ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, time_limit, until_decided).execute()
     return {
         **ablation,
         "network": document["model"]["source"],

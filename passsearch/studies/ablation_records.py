@@ -2,12 +2,12 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from zlib import crc32
 
-from passsearch.core import Candidate, Failure
+from passsearch.core import Candidate, Failure, TimeLimit
 from passsearch.evaluate import Evaluator
 from passsearch.measure import Ratio, mean_ratio
 from passsearch.studies.comparison_records import ComparisonSamples
@@ -23,14 +23,14 @@ class CompileRounds:
         evaluator: Compiles.
         candidates: The candidates.
         most: Largest number of rounds.
-        left_s: Returns the seconds until the time limit.
+        time_limit: The time limit.
         seconds: Seconds by candidate, in each round; a candidate that failed is missing.
     """
 
     evaluator: Evaluator
     candidates: Sequence[Candidate]
     most: int
-    left_s: Callable[[], float]
+    time_limit: TimeLimit
     seconds: list[dict[str, float]] = field(default_factory=list)
 
     def add(self) -> None:
@@ -43,7 +43,7 @@ class CompileRounds:
         seconds: dict[str, float] = {}
         for candidate in [*self.candidates[first:], *self.candidates[:first]]:
             # What was compiled is in the log, so the next start goes on with the rest of the round.
-            if self.left_s() <= 0:
+            if self.time_limit.is_over:
                 return
             value = self._compile(candidate, turn)
             if value is not None:

@@ -10,17 +10,16 @@ import pytest
 from jobs import Job
 
 import passsearch
-from passsearch.api.common import TUNED, model_file, read_candidate
-from passsearch.core import TensorType
+from passsearch.api.common import TUNED, network_session, read_candidate
+from passsearch.core import NetworkOptions, TensorType
 from passsearch.errors import UserError
-from passsearch.evaluate import Session, open_session
+from passsearch.evaluate import Session
 
 
 @pytest.fixture
 def session(job: Job, tuned: passsearch.TuneResult, tiny_network: Path) -> Session:
     """The network and the compiler of the finished run, opened again."""
-    options = {"inputs": None, "batch": None, "toolchain": job.toolchain.name}
-    return open_session(model_file(tiny_network, None, **options), toolchain=job.toolchain.name, target=None)  # type: ignore[arg-type]
+    return network_session(tiny_network, None, NetworkOptions(toolchain=job.toolchain.name))
 
 
 def test_a_run_folder_names_its_winner(session: Session, tuned: passsearch.TuneResult) -> None:

@@ -16,11 +16,10 @@ import short_plans
 from jobs import MOSTLY_RELAX, Job, tune_and_confirm
 
 import passsearch
-from passsearch.api.common import model_file, open_evaluator, worker_limits
-from passsearch.core import Failure, Pipeline
+from passsearch.api.common import network_session, open_evaluator
+from passsearch.core import Failure, Limits, NetworkOptions, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import open_session
 
 PROGRAM = Path(__file__).parent / "programs" / "tune_until_killed.py"
 
@@ -253,9 +252,8 @@ def test_a_network_that_cannot_be_imported_is_refused_with_the_reason(job: Job, 
 def test_a_pass_that_hangs_does_not_outlast_a_short_run(
     job: Job, tiny_network: Path, bad_passes: Path, tmp_path: Path
 ) -> None:
-    model = model_file(tiny_network, None, inputs=None, batch=None, toolchain=job.toolchain.name)
-    limits, own = worker_limits(600.0, None, timeout=3.0), [bad_passes]
-    session = open_session(model, toolchain=job.toolchain.name, target=None, catalogs=own, limits=limits)
+    options = NetworkOptions(toolchain=job.toolchain.name, catalogs=[bad_passes])
+    session = network_session(tiny_network, None, options, Limits(timeout=3.0))
     with open_evaluator(session, folder=tmp_path / "own", remember=False) as evaluator:
         failure = evaluator.reach(Pipeline.parse("Hang"))
     assert isinstance(failure, Failure) and failure.kind == "timeout"

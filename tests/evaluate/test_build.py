@@ -59,7 +59,7 @@ def test_a_build_that_does_not_end_is_given_up_before_the_deadline(
     candidate = Candidate(Pipeline.parse("SlowBuild"))
     waited_s = []
     for run_s in (15.0, 2.0):  # the second start has less time, and knows what the first one found
-        session = replace(session, limits=WorkerLimits(600.0, run_s=run_s))
+        session = replace(session, limits=WorkerLimits(600.0, timeout_s=run_s))
         with open_evaluator(session, folder=tmp_path / "run", remember=False) as evaluator:
             assert not isinstance(evaluator.build(evaluator.graph.root, Candidate()), Failure)
             state = evaluator.reach(candidate.pipeline)
@@ -243,7 +243,7 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
     summary = SimpleNamespace(computed_types=("float32",), quantizes=False)
     network: Any = SimpleNamespace(summary=summary, request=dict, check=CheckInputs({}))
     session: Any = SimpleNamespace(
-        limits=WorkerLimits(600.0, run_s=100.0),
+        limits=WorkerLimits(600.0, timeout_s=100.0),
         cannot_run_reason="",
         device="cpu",
         output_cases=(),
@@ -338,9 +338,9 @@ class Slow(Compiler):
 
     limits_s: list[float]
 
-    def ask(self, *_: object, state: str, folder: str, limit_s: float = 0.0, **__: object) -> dict[str, Any]:
+    def ask(self, *_: object, state: str, folder: str, deadline_s: float = 0.0, **__: object) -> dict[str, Any]:
         """Answer a build."""
-        self.limits_s = [*getattr(self, "limits_s", []), limit_s]
+        self.limits_s = [*getattr(self, "limits_s", []), deadline_s]
         return super().ask(state=state, folder=folder)
 
 
@@ -348,7 +348,7 @@ def test_a_baseline_is_waited_for_until_the_time_limit(tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
         builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
         session: Any = builder._session
-        session.limits, builder._applier.compiler = WorkerLimits(600.0, run_s=60.0), Slow()  # type: ignore[assignment]
+        session.limits, builder._applier.compiler = WorkerLimits(600.0, timeout_s=60.0), Slow()  # type: ignore[assignment]
         builder._pool.left_s = lambda **_: 40.0  # type: ignore[method-assign]
         builder.build("imported", Candidate(build=BuildOptions(opt_level=3)))
         assert set(builder._applier.compiler.limits_s) == {40.0}  # type: ignore[attr-defined]

@@ -20,8 +20,8 @@ from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.evaluate import (
     Closure,
     Exploration,
+    ExplorationLimits,
     Growth,
-    Limits,
     Session,
     WorkerEvaluator,
     WorkerLimits,
@@ -92,7 +92,7 @@ def explore(session: Session, tmp_path: Path) -> Any:
         with log, WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
             steps, _ = explored_passes(session, evaluator.network.summary, passes=passes)
             exploration = Exploration(
-                evaluator.applier, steps, limits=Limits(**limits), compilers=compilers, progress=progress
+                evaluator.applier, steps, limits=ExplorationLimits(**limits), compilers=compilers, progress=progress
             )
             return evaluator, exploration.run(), steps
 
@@ -142,7 +142,9 @@ class Language:
 def test_states_that_a_pass_should_not_have_reached_leave_room_for_others() -> None:
     language: Any = Language()
     steps = [PassSpec.of("Restless"), PassSpec.of("Grow")]
-    exploration = Exploration(language, steps, limits=Limits(states=3), compilers=1, progress=lambda *_: None)
+    exploration = Exploration(
+        language, steps, limits=ExplorationLimits(states=3), compilers=1, progress=lambda *_: None
+    )
     growth = exploration.run()
     assert growth.nondeterministic == ["Restless"]
     assert growth.by_step == {"Grow": 2} and set(language.graph) == {"", "g", "gg"}

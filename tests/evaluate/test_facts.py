@@ -19,7 +19,7 @@ TIMEOUT = Failure("timeout", "apply", "Hang", "no answer within 5 s")
 
 def store(log: Log, deadline_s: float, cache: Log | None = None, *, run_s: float = math.inf) -> FactStore:
     """A store of a session with a deadline."""
-    session = cast(Session, SimpleNamespace(limits=WorkerLimits(deadline_s, run_s=run_s)))
+    session = cast(Session, SimpleNamespace(limits=WorkerLimits(deadline_s, timeout_s=run_s)))
     return FactStore(session, log, cache=cache, seconds={})
 
 
@@ -49,14 +49,14 @@ def test_a_timeout_is_written_with_the_limit_of_its_verb(kind: str, tmp_path: Pa
         assert fact["deadline_s"] == 100.0
 
 
-@pytest.mark.parametrize(("limit_s", "is_known"), [(15.0, True), (20.0, True), (30.0, False)])
-def test_a_timeout_has_the_limit_of_its_own_request(limit_s: float, is_known: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("deadline_s", "is_known"), [(15.0, True), (20.0, True), (30.0, False)])
+def test_a_timeout_has_the_limit_of_its_own_request(deadline_s: float, is_known: bool, tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log:
         store(log, 600.0).record("build", "state|O0", fact={"failure": TIMEOUT.to_json(), "deadline_s": 20.0})
         later = store(log, 600.0)
-        assert (later.recall("build", "state|O0", limit_s=limit_s) is not None) is is_known
+        assert (later.recall("build", "state|O0", deadline_s=deadline_s) is not None) is is_known
         # What this start has taken as known stays known, although limits grow.
-        assert (later.recall("build", "state|O0", limit_s=60.0) is not None) is is_known
+        assert (later.recall("build", "state|O0", deadline_s=60.0) is not None) is is_known
 
 
 @pytest.mark.parametrize(("kind", "is_shared"), [("compile_error", True), ("infra", False), ("oom", False)])
@@ -70,9 +70,9 @@ def test_accidents_of_the_machine_stay_in_the_run(kind: str, is_shared: bool, tm
 
 @pytest.mark.parametrize(("run_s", "deadline_s"), [(400.0, 100.0), (60.0, 20.0), (5.0, 5.0), (math.inf, 600.0)])
 def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
-    assert WorkerLimits(600.0, run_s=run_s).deadline_of("apply") == deadline_s
-    assert WorkerLimits(600.0, run_s=run_s).deadline_of("variants") == deadline_s
-    assert WorkerLimits(600.0, run_s=run_s).deadline_of("verify") == 600.0
+    assert WorkerLimits(600.0, timeout_s=run_s).deadline_of("apply") == deadline_s
+    assert WorkerLimits(600.0, timeout_s=run_s).deadline_of("variants") == deadline_s
+    assert WorkerLimits(600.0, timeout_s=run_s).deadline_of("verify") == 600.0
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
     ],
 )
 def test_a_build_takes_a_part_of_the_run_or_some_times_the_slowest_build(run_s, slowest_s, longest_s):
-    assert WorkerLimits(600.0, run_s=run_s).longest_build_s(slowest_s) == longest_s
+    assert WorkerLimits(600.0, timeout_s=run_s).longest_build_s(slowest_s) == longest_s
 
 
 BUILD = {"digest": "d", "kernels": "k", "seconds": 1.0, "bytes": 1, "plan_bytes": 0}

@@ -19,7 +19,7 @@ FOUND = Candidate(Pipeline.parse("FoldConstant,FuseOps"))
 
 @pytest.mark.parametrize(("gain", "is_first"), [(0.8, False), (1.2, True)])
 def test_what_a_sampler_found_is_tried_first_only_if_it_gained(gain: float, is_first: bool, tmp_path: Path) -> None:
-    session: Any = SimpleNamespace(limits=WorkerLimits(600.0, run_s=math.inf))
+    session: Any = SimpleNamespace(limits=WorkerLimits(600.0, timeout_s=math.inf))
     applier: Any = SimpleNamespace(known_state=str)
     builder: Any = SimpleNamespace(key=lambda state, build: f"{state}|{build.key}")
     with Log(tmp_path / "run.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:

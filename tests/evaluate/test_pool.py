@@ -4,13 +4,13 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread, Timer
-from time import monotonic
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from filelock import FileLock
 
+from passsearch.core import TimeLimit
 from passsearch.errors import UserError
 from passsearch.evaluate import Session, WorkerLimits, open_session
 from passsearch.evaluate.pool import WorkerPool
@@ -41,7 +41,7 @@ class InstantPool(WorkerPool):
 @pytest.fixture
 def pool(tmp_path: Path) -> WorkerPool:
     session = SimpleNamespace(device_lock=tmp_path / "GPU-1.lock", threads=1, limits=WorkerLimits(5.0))
-    return InstantPool(cast(Session, session), tmp_path, begin_s=monotonic())
+    return InstantPool(cast(Session, session), tmp_path)
 
 
 def hold(lock: Path, *, locked: Event, release: Event) -> None:
@@ -117,7 +117,7 @@ def test_a_toolchain_whose_tvm_was_replaced_is_not_used(relax: Toolchain, tiny_n
     session = open_session(resolve(tiny_network, folder=tmp_path), toolchain=relax.name, target=None)
     earlier = replace(session, toolchain=replace(session.toolchain, tvm_version="0.26.0"))
     with pytest.raises(UserError, match=r"recorded with TVM 0\.26\.0 .* passsearch toolchain remove"):
-        WorkerPool(earlier, tmp_path / "pool", begin_s=monotonic()).compiler()
+        WorkerPool(earlier, tmp_path / "pool").compiler()
 
 
 def test_no_request_of_a_search_lasts_beyond_the_time_limit_of_its_run(
@@ -130,8 +130,8 @@ def test_no_request_of_a_search_lasts_beyond_the_time_limit_of_its_run(
         return {"error": {"kind": "timeout", "reason": "no answer"}}
 
     monkeypatch.setattr(InstantWorker, "ask", ask)
-    session = SimpleNamespace(device_lock=None, threads=1, limits=WorkerLimits(600.0, run_s=40.0))
-    late = InstantPool(cast(Session, session), pool._folder, begin_s=monotonic() - 34.0)
+    session = SimpleNamespace(device_lock=None, threads=1, limits=WorkerLimits(600.0, timeout_s=40.0))
+    late = InstantPool(cast(Session, session), pool._folder, time_limit=TimeLimit(40.0, lambda: 34.0))
     answer = late.ask(late.compiler, "apply", request={"verb": "apply"})
     late.ask(late.compiler, "build", request={"verb": "build"})
     assert 3.0 < deadlines["apply"] <= 6.0
@@ -143,7 +143,7 @@ def test_a_timing_process_that_starts_beside_the_first_one_is_the_one_that_times
     relax: Toolchain, tiny_network: Path, tmp_path: Path
 ) -> None:
     session = open_session(resolve(tiny_network, folder=tmp_path), toolchain=relax.name, target=None)
-    pool = WorkerPool(session, tmp_path / "pool", begin_s=monotonic())
+    pool = WorkerPool(session, tmp_path / "pool")
     try:
         pool.start_timer()
         started = pool._starting

@@ -95,8 +95,8 @@ def test_a_repetition_has_as_many_processes_as_its_time_suffices_for() -> None:
     plans = MeasurementPlans(least_processes=2, most_processes=9, least_timing_s=20.0)
     assert plans.number_of_processes(5.0, 4.0) == 5
     assert plans.number_of_processes(5.0, 50.0) == 2
-    assert plans.number_of_processes(5.0, 50.0, most_s=100.0) == 2
-    assert plans.number_of_processes(5.0, 50.0, most_s=99.0) == 1
+    assert plans.number_of_processes(5.0, 50.0, left_s=100.0) == 2
+    assert plans.number_of_processes(5.0, 50.0, left_s=99.0) == 1
 
 
 def test_a_confirmation_is_timed_for_as_long_as_it_compiled() -> None:

@@ -29,7 +29,13 @@ class DeviatingBuilder(Builder):
     builds = 0
 
     def _build_after_reference(
-        self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf, limit_s: float = math.inf
+        self,
+        state: str,
+        options: BuildOptions,
+        *,
+        folder: Path,
+        longest_s: float = math.inf,
+        deadline_s: float = math.inf,
     ) -> Fact:
         self.builds += 1
         folder.mkdir()

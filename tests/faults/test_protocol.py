@@ -41,5 +41,5 @@ def test_one_failed_start_of_a_worker_is_tried_again(tmp_path: Path) -> None:
                 raise EnvironmentFault("the compiler does not start")
             return cast(Worker, SimpleNamespace(alive=True))
 
-    pool = Pool(cast(Session, SimpleNamespace(device_lock=None, threads=1)), tmp_path, begin_s=0.0)
+    pool = Pool(cast(Session, SimpleNamespace(device_lock=None, threads=1)), tmp_path)
     assert pool.compiler().alive and starts == [1, 1]

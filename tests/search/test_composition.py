@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+from time_limits import time_left
 
 from passsearch.catalog import load
-from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import Candidate, Failure, PassSpec, Pipeline, TimeLimit
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, PlaceTimes, Region
 from passsearch.search.composition import Composer, decides_kernels
@@ -83,7 +84,7 @@ class NetworkProfiler(TableProfiler):
 def composition_of(
     profiler: TableProfiler, begin: Pipeline = BEGIN, *, left_s: Callable[[], float] = lambda: math.inf
 ) -> Composition:
-    composition = Composer(profiler, ENTRIES, left_s=left_s).compose(begin)  # type: ignore[arg-type]
+    composition = Composer(profiler, ENTRIES, time_limit=time_left(left_s)).compose(begin)  # type: ignore[arg-type]
     assert isinstance(composition, Composition)
     return composition
 
@@ -153,7 +154,7 @@ def test_a_value_that_fails_on_a_region_is_not_used() -> None:
 
 
 def test_nothing_is_composed_without_time_and_the_reason_is_an_outcome() -> None:
-    composer = Composer(TableProfiler(TIMES), ENTRIES, left_s=lambda: 0)  # type: ignore[arg-type]
+    composer = Composer(TableProfiler(TIMES), ENTRIES, time_limit=TimeLimit(0.0))  # type: ignore[arg-type]
     failure = composer.compose(BEGIN)
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.reason) == ("timeout", "the search ended before all kernels were timed once")
@@ -161,7 +162,7 @@ def test_nothing_is_composed_without_time_and_the_reason_is_an_outcome() -> None
 
 def test_a_kernel_without_a_schedule_that_runs_is_named() -> None:
     profiler = TableProfiler({**TIMES, "large0": {}})
-    failure = Composer(profiler, ENTRIES, left_s=lambda: math.inf).compose(BEGIN)  # type: ignore[arg-type]
+    failure = Composer(profiler, ENTRIES, time_limit=TimeLimit()).compose(BEGIN)  # type: ignore[arg-type]
     assert isinstance(failure, Failure) and failure.kind == "infra" and "`large0`" in failure.reason
 
 

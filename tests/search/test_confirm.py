@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from time_limits import time_left
 
-from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline, TimeLimit
 from passsearch.dialects import dialect
 from passsearch.evaluate import (
     Built,
@@ -102,7 +103,7 @@ def confirmed(
         keep_throughput=keep_throughput,
         is_about_sequence=is_about_sequence,
         progress=lambda _: None,
-        left_s=left_s,
+        time_limit=time_left(left_s),
         is_recorded=is_recorded,
     )
     assert isinstance(confirmation, Confirmation)
@@ -530,5 +531,7 @@ def test_two_repetitions_that_are_all_the_time_there_is_have_the_level_of_one_lo
 
 def test_one_repetition_without_time_for_another_is_no_confirmation() -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 2.0})
-    outcome = confirm(evaluator, PAIRING, repetitions=2, progress=lambda _: None, left_s=lambda: 5.0, grace_s=6.0)
+    outcome = confirm(
+        evaluator, PAIRING, repetitions=2, progress=lambda _: None, time_limit=TimeLimit(60.0, lambda: 55.0)
+    )
     assert isinstance(outcome, Failure) and outcome.kind == "timeout" and "more time" in outcome.reason

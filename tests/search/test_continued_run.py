@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Failure, Interval, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Interval, PassSpec, Pipeline, TimeLimit
 from passsearch.evaluate import Built, MeasurementPlans
 from passsearch.measure import Ratio
 from passsearch.objectives import parse_objective
@@ -36,9 +36,13 @@ PAIRING = Pairing(Candidate(build=BUILD), BEST, scored(BEST).built, parse_object
 
 def execution(log: Log) -> _Execution:
     """Return a run whose time limit has passed."""
-    options = RunOptions((parse_objective("throughput"),), 40, timeout_s=1.0, repetitions=3)
+    options, time_limit = (
+        RunOptions((parse_objective("throughput"),), 40, repetitions=3),
+        TimeLimit(1.0, lambda: log.clock_s),
+    )
     made: Any = _Execution.__new__(_Execution)
-    made._options, made._time_plan = options, TimePlan(MeasurementPlans(), options)
+    made._options, made._time_limit = options, time_limit
+    made._time_plan = TimePlan(MeasurementPlans(), options, time_limit)
     made._folder = SimpleNamespace(log=log)
     made._evaluator = SimpleNamespace(restore=lambda built: built, make_room=lambda _: None, plans=MeasurementPlans())
     execution: _Execution = made

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from passsearch.catalog import load
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline, TimeLimit
 from passsearch.evaluate import Built, CandidateSamples, Consumed, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption
@@ -61,7 +61,6 @@ def make_search(
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),))) for name in names],
-        elapsed_s=lambda: 0.0,
         progress=lambda *_: None,
     )
 
@@ -147,7 +146,6 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
         baselines=[BASELINE],
         default_baseline="O3",
         first=[*map(Candidate, crash), Candidate(Pipeline.parse("Equal"))],
-        elapsed_s=lambda: 0.0,
         progress=lambda *_: None,
     )
     study.run()
@@ -182,7 +180,6 @@ def test_a_level_that_fails_costs_no_trial() -> None:
         baselines=[BASELINE, Candidate(Pipeline.parse("Crash"), name="O9")],
         default_baseline="O3",
         first=[Candidate(Pipeline.parse("Equal"))],
-        elapsed_s=lambda: 0.0,
         progress=lambda *_: None,
     )
     study.run()
@@ -213,9 +210,8 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline.parse(name)) for name in names],
-        elapsed_s=lambda: 0.0,
         progress=lambda *_: None,
-        limit_s=lambda _, fastest: ends.append(str(fastest.candidate.pipeline)) or math.inf,
+        end_s=lambda _, fastest: ends.append(str(fastest.candidate.pipeline)) or math.inf,
     )
     study.run()
     assert evaluator.references == ["root", "root", "Fast", "Fast"]
@@ -364,13 +360,13 @@ def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluate
     study = Search(
         KnownCandidates(Machine(Noise(), 0), {"Fast": 5.0}),
         Space(load("relay"), (), frozenset()),
-        options=RunOptions((parse_objective("throughput"),), 2, timeout_s=100.0),
+        options=RunOptions((parse_objective("throughput"),), 2),
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),))) for name in ("Fast", "Near")],
-        elapsed_s=lambda: elapsed_s,
+        time_limit=TimeLimit(100.0, lambda: elapsed_s),
         progress=lambda *_: None,
-        limit_s=lambda *_: 30.0,
+        end_s=lambda *_: 30.0,
     )
     study.run()
     assert study.evaluation.counts.evaluated == evaluated
@@ -412,7 +408,6 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),))) for name in names],
-        elapsed_s=lambda: 0.0,
         progress=lambda *_: None,
         profiler=profiler,
     )

@@ -1,11 +1,13 @@
 """The division of a time limit between search and confirmation."""
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate
+from passsearch.core import BuildOptions, Candidate, TimeLimit
 from passsearch.evaluate import Built, MeasurementPlans
 from passsearch.objectives import parse_objective
 from passsearch.search import RunOptions, Scored
@@ -23,23 +25,28 @@ SHORTLIST_S = MeasurementPlans().processes * SHORTLIST_PROCESS_S
 SLOW, FAST = scored(1.7, 20.0), scored(0.02, 20.0)
 
 
-def plan(timeout_s: float, repetitions: int = 3, objective: str = "throughput") -> TimePlan:
-    options = RunOptions((parse_objective(objective),), 40, timeout_s=timeout_s, repetitions=repetitions)
-    return TimePlan(MeasurementPlans(), options)
+def plan(
+    limit_s: float, repetitions: int = 3, objective: str = "throughput", *, clock_s: Callable[[], float] = lambda: 0.0
+) -> TimePlan:
+    options = RunOptions((parse_objective(objective),), 40, repetitions=repetitions)
+    return TimePlan(MeasurementPlans(), options, TimeLimit(limit_s, clock_s))
 
 
 def test_a_search_goes_on_to_the_end_where_no_time_is_left_to_confirm() -> None:
     """Confirming takes two compiles of 20 s and two starts, twice."""
-    timing = plan(120.0)
+    now_s = 0.0
+    timing = plan(120.0, clock_s=lambda: now_s)
     least_s = timing.least_confirm_s(SLOW, FAST)
     assert 90.0 < least_s < 120.0
-    end_s, text = timing.search_end(SLOW, FAST, clock_s=131.0 - least_s)
+    now_s = 131.0 - least_s
+    end_s, text = timing.search_end(SLOW, FAST)
     assert end_s == 120.0 - timing.reserve_s(SLOW, FAST) and "confirm" in text
-    end_s, text = timing.search_end(SLOW, FAST, clock_s=133.0 - least_s)
+    now_s = 133.0 - least_s
+    end_s, text = timing.search_end(SLOW, FAST)
     assert end_s == 120.0 - FRESH_PROCESS_S - FAST.compile_s - 2.0 and "to the end" in text
     # Without a confirmation, nothing is kept for one in any case.
-    unconfirmed = plan(120.0, repetitions=0)
-    assert unconfirmed.search_end(SLOW, FAST, clock_s=110.0)[0] == 120.0 - unconfirmed.reserve_s(SLOW, FAST)
+    unconfirmed = plan(120.0, repetitions=0, clock_s=lambda: 110.0)
+    assert unconfirmed.search_end(SLOW, FAST)[0] == 120.0 - unconfirmed.reserve_s(SLOW, FAST)
 
 
 def repetitions_in(reserve_s: float, timing: TimePlan) -> float:
@@ -123,4 +130,7 @@ def test_an_unconfirmed_run_leaves_the_time_of_a_shortlist_only() -> None:
 
 
 def test_a_run_without_a_limit_prints_the_shortest_and_the_longest_confirmation() -> None:
-    assert plan(60.0).estimate(SLOW, started_s=30.0) == "no time limit: search up to 20 min, confirm 5 min to 14 min"
+    assert (
+        plan(math.inf, clock_s=lambda: 30.0).estimate(SLOW)
+        == "no time limit: search up to 20 min, confirm 5 min to 14 min"
+    )

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from time_limits import time_left
 
-from passsearch.core import Candidate, Failure, FailureKind, Interval, Pipeline
+from passsearch.core import Candidate, Failure, FailureKind, Interval, Pipeline, TimeLimit
 from passsearch.evaluate import Built
 from passsearch.evaluate.testing.simulated import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Ratio
@@ -97,7 +98,7 @@ def compile_rounds(left: list[float]) -> CompileRounds:
     """Rounds of a baseline and of a pipeline that compiles in half the time; ``left`` has the time before each."""
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {}, compile_gains={"Quick": 2.0})
     candidates = [Candidate(), Candidate(Pipeline.parse("Quick"))]
-    return CompileRounds(evaluator, candidates, 3, lambda: left.pop(0) if left else 1.0)
+    return CompileRounds(evaluator, candidates, 3, time_left(lambda: left.pop(0) if left else 1.0))
 
 
 def test_compile_times_are_compared_round_by_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,9 +124,9 @@ def test_a_round_that_the_time_cuts_off_does_not_count(tmp_path: Path, monkeypat
 def test_timing_ends_at_a_look_for_which_the_intervals_are_corrected(until_decided: bool, looks: tuple[int]) -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {})
     sides = Side(evaluator, ())  # type: ignore[arg-type]
-    ablation = Ablation(sides, Candidate(), Candidate(), THROUGHPUT, print, lambda: math.inf, until_decided)
+    ablation = Ablation(sides, Candidate(), Candidate(), THROUGHPUT, print, TimeLimit(), until_decided)
     assert ablation.looks == looks
-    readings = Readings(None, {}, CompileRounds(evaluator, [], 0, lambda: 1.0), False, len(ablation.looks))
+    readings = Readings(None, {}, CompileRounds(evaluator, [], 0, TimeLimit()), False, len(ablation.looks))
     steps = ablation_steps(Candidate(Pipeline.parse("A,B")))
     rows = AblationRows(steps, evaluator, readings, None, Candidate(), THROUGHPUT)  # type: ignore[arg-type]
     # Of every step throughput and compile time, at every look; five steps.
@@ -154,7 +155,7 @@ def test_a_pass_is_needed_only_if_the_network_fails_without_it_whatever_the_mach
         for step in ablation_steps(Candidate(Pipeline.parse("A,B")))
     ]
     side = Side(evaluator, ())  # type: ignore[arg-type]
-    ablation = Ablation(side, Candidate(), Candidate(), THROUGHPUT, lambda *_: None, lambda: math.inf)
+    ablation = Ablation(side, Candidate(), Candidate(), THROUGHPUT, lambda *_: None, TimeLimit())
     reference = evaluator.build("root", Candidate())
     assert isinstance(reference, Built)
     rows = ablation._measure(steps, reference)

@@ -204,7 +204,7 @@ class SimulatedEvaluator:
         start_s = self._machine.now()
         rows = [self._time(names, request.plan)]
         process_s = START_S + self._machine.now() - start_s
-        usual = self.plans.number_of_processes(request.least_s, process_s, most_s=request.most_s, most=request.most)
+        usual = self.plans.number_of_processes(request.least_s, process_s, left_s=request.left_s, most=request.most)
         processes = request.processes or usual
         rows += [self._time(names, request.plan) for _ in range(1, processes)]
         return TimedSamples(tuple(request.artifacts.split(row, QUIET) for row in rows), 0.0)
