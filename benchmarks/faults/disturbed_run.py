@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import psutil
 
 from passsearch.evaluate.facts import ACCIDENTS, LASTING_FAILURES
+from passsearch.evaluate.records import RECALLED
 
 DRIVER = Path(__file__).with_name("fault_driver.py")
 OPTIONS = ("--objective", "compile_time", "--trials", "1", "--confirm", "0", "--passes", "LegalizeOps")
@@ -172,7 +173,9 @@ def _written_again(before: Mapping[Key, Fact], lines: Sequence[tuple[Key, Fact]]
     """Return the keys of facts that were made again although an earlier one holds, each once."""
     latest, again = dict(before), dict[Key, None]()
     for key, fact in lines:
-        if key in latest and key[0] not in MADE_AGAIN and not _is_accident(latest[key]):
+        # A build of an earlier run, which the cache has, is built anew: its times say nothing about today.
+        is_of_earlier_run = key[0] == "build" and RECALLED in latest.get(key, {})
+        if key in latest and key[0] not in MADE_AGAIN and not is_of_earlier_run and not _is_accident(latest[key]):
             again[key] = None
         latest[key] = fact
     return list(again)

@@ -15,7 +15,7 @@ import psutil
 import passsearch
 from passsearch.core import Failure, PassSpec, Pipeline
 
-HERE = Path(__file__).parent
+HERE, ROOT = Path(__file__).parent, f"{Path(__file__).parents[2]}/"
 GOOD = PassSpec.of("LegalizeOps")
 DEADLINE_S, MEMORY_BYTES = 20.0, 2_000_000_000
 
@@ -39,7 +39,9 @@ def main() -> None:
             after = evaluator.applier.compiler.apply(evaluator.graph.root, GOOD)
             row = {
                 "behaviour": behaviour,
-                "outcome": f"`{outcome.kind}`: {outcome.reason[:70]}" if isinstance(outcome, Failure) else "applied",
+                "outcome": f"`{outcome.kind}`: {outcome.reason.replace(ROOT, '')[:70]}"
+                if isinstance(outcome, Failure)
+                else "applied",
                 "lost": int(evaluator.reach(Pipeline((GOOD,))) != good),
                 "false": int(after.get("state") != good),
                 "orphans": len(_others(mark)),
