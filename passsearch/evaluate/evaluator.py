@@ -271,7 +271,7 @@ class WorkerEvaluator:
         """End the processes that ``time_ahead`` has started."""
         self._kernels.stop_ahead()
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
+    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""
         # A GPU runs kernels later than their calls, so no call has a time of its own.
         if self.session.cannot_run_reason or self.session.device_kind != "cpu":
@@ -285,7 +285,9 @@ class WorkerEvaluator:
         folders = [str(artifact.folder) for artifact in artifacts]
 
         def measure() -> Fact:
-            return self._restore_all(artifacts) or self._timing.in_places(folders, self.plans.places)
+            return self._restore_all(artifacts) or self._timing.in_places(
+                folders, self.plans.places, deadline_s=deadline_s
+            )
 
         times = read_fact(self._facts.recall_or_record("places", key, measure), PlaceTimes.from_fact)
         return () if isinstance(times, Failure) else times

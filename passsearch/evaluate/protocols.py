@@ -114,10 +114,14 @@ class KernelProfiler(Protocol):
     def stop_ahead(self) -> None:
         """End the processes that ``time_ahead`` has started."""
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
+    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
         """Build candidates, run them in turns, and return the times of their kernels by candidate.
 
         The result is empty if a candidate fails or the runtime does not tell kernels apart.
+
+        Args:
+            candidates: The candidates.
+            deadline_s: Seconds after which no further process begins to time them; the first one always does.
         """
 
 

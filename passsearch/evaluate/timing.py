@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from statistics import median
+from time import monotonic
 from typing import Any, TypeAlias
 
 from passsearch.evaluate.pool import WorkerPool
@@ -122,9 +123,18 @@ class Timing:
             rows[name] = {"calls": calls, "seconds": seconds, "energy_j": median(energy_j) if energy_j else None}
         return {"kernels": rows}
 
-    def in_places(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
-        """Return by artifact the time of every kernel, the fastest of several new processes, and each whole time."""
-        answers = self._in_processes("places", folders, plan, of="places")
+    def in_places(self, folders: Sequence[str], plan: PlacePlan, *, deadline_s: float = math.inf) -> Fact:
+        """Return by artifact the time of every kernel, the fastest of several new processes, and each whole time.
+
+        Args:
+            folders: The artifacts.
+            plan: The plan.
+            deadline_s: Seconds within which a further process has to end, if it takes as long as the longest one so
+                far; the first one always begins.
+        """
+        if plan.processes * plan.attempts * plan.longest_s > deadline_s:
+            plan = replace(plan, attempts=1)
+        answers = self._in_processes("places", folders, plan, of="places", deadline_s=deadline_s)
         if "failure" in answers[-1]:
             return answers[-1]
         by_artifact = [*zip(*(answer["places"] for answer in answers), strict=True)]
@@ -140,10 +150,16 @@ class Timing:
             return answers[-1]
         return {"processes": [answer["profiles"] for answer in answers]}
 
-    def _in_processes(self, verb: str, folders: Sequence[str], plan: PlacePlan, *, of: str) -> list[Fact]:
+    def _in_processes(
+        self, verb: str, folders: Sequence[str], plan: PlacePlan, *, of: str, deadline_s: float = math.inf
+    ) -> list[Fact]:
         """Return the answer of each new process, up to the first failure; its list ``of`` is by artifact."""
         answers: list[Fact] = []
+        begun_s, longest_s = monotonic(), 0.0
         for turn in range(plan.processes):
+            begin_s = monotonic()
+            if answers and begin_s - begun_s + longest_s > deadline_s:
+                break
             # As in `_in_new_process`, the order of loading decides where an artifact lies.
             shift = turn % len(folders)
             request = self._request(verb, _rotate([*folders], shift), plan=plan)
@@ -151,6 +167,7 @@ class Timing:
             if "failure" in answer:
                 return [answer]
             answers.append({**answer, of: _rotate(answer[of], -shift)})
+            longest_s = max(longest_s, monotonic() - begin_s)
         return answers
 
     def _in_new_process(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:

@@ -46,6 +46,9 @@ MOST_CORRECTIONS = 2
 CORRECTION_SHARE = 0.3
 """Share of the time left at the beginning of a composition that is kept to time kernels in their places."""
 
+LEAST_PLACES_S = 5.0
+"""Seconds in which a process starts and times the kernels of two networks in their places, roughly."""
+
 OTHER_PIPELINE = 0.012
 """Standard deviation by which the overhead of a new pipeline differs from that of two others, as a share of the time.
 
@@ -128,7 +131,7 @@ class Composer:
         timed = {begin}
         try:
             for _ in range(MOST_CORRECTIONS):
-                if composition.pipeline in timed or self._is_over():
+                if composition.pipeline in timed or self._left_for_kernels_s() < LEAST_PLACES_S:
                     break
                 self._time_in_places(begin, composition.pipeline)
                 timed.add(composition.pipeline)
@@ -147,7 +150,8 @@ class Composer:
 
     def _time_in_places(self, *pipelines: Pipeline) -> None:
         """Time the kernels of pipelines in their networks."""
-        times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
+        candidates = [Candidate(pipeline, self._build) for pipeline in pipelines]
+        times = self._profiler.in_places(candidates, deadline_s=self._left_for_kernels_s())
         for pipeline, each in zip(pipelines, times, strict=False):
             network, step = self._kernels(pipeline)
             assert not isinstance(network, Failure)

@@ -72,6 +72,12 @@ def test_a_kernel_in_its_place_has_the_time_of_the_fastest_process() -> None:
     assert fact == {"kernels": [{"a": 1.0, "add": 1.0}, {"b": 1.0, "add": 1.0}], "whole_s": whole_s}
 
 
+def test_kernels_are_timed_in_one_process_where_no_time_is_left_for_two() -> None:
+    timing = Timing(SESSION, network=NETWORK, pool=cast(WorkerPool, PlacesPool()))
+    fact = timing.in_places(["a", "b"], PlacePlan(processes=2), deadline_s=0.0)
+    assert fact["whole_s"] == [[5.0], [5.0]]
+
+
 class CompilingEvaluator:
     """An evaluator whose compiles take a given time, and whose timing fails."""
 

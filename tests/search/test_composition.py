@@ -56,7 +56,7 @@ class TableProfiler:
 
     def stop_ahead(self) -> None: ...
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
+    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
         return ()
 
 
@@ -68,7 +68,7 @@ class NetworkProfiler(TableProfiler):
         self.places = places
         self.built: list[str] = []
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
+    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
         self.built += [str(candidate.pipeline) for candidate in candidates]
         times = (self._times(candidate.pipeline) for candidate in candidates)
         return tuple(PlaceTimes(each, (1.08 * sum(each.values()), 1.12 * sum(each.values()))) for each in times)
