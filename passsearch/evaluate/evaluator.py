@@ -40,11 +40,8 @@ from passsearch.measure import WindowPlan
 from passsearch.store import STATES, Fact, Log, in_use
 from passsearch.toolchain import cache_folder, run_limit_bytes
 
-LEAST_RACE_S, RACE_SHARE, LEFT_SHARE = 1.0, 0.05, 0.25
-"""Shortest race of a candidate, in seconds, and the share of a run's time limit that it may take if that is longer.
-
-It takes no more than the last share of what is left of the limit.
-"""
+LEAST_RACE_S, RACE_SHARE = 0.5, 0.05
+"""Shortest race of a candidate, in seconds, and the share of a run's time limit that it may take if that is longer."""
 
 _log = logging.getLogger(__name__)
 
@@ -217,12 +214,12 @@ class WorkerEvaluator:
         # The reference against itself needs no second artifact.
         same = reference.kernels == candidate.kernels
         folders = [str(built.folder) for built in (reference, candidate)][same:]
-        # A share of a short time limit, and of what is left of it: on a busy machine a race lasts twice as long.
-        plan, left_s = self.plans.search_rounds, self._pool.left_s(overtime=OVERTIME)
-        share_s = min(max(LEAST_RACE_S, RACE_SHARE * self.session.limits.timeout_s), LEFT_SHARE * left_s)
-        plan = replace(plan, race_s=min(plan.race_s, share_s))
+        # A share of a short time limit: on a busy machine a race lasts twice as long.
+        plan, share_s = self.plans.search_rounds, RACE_SHARE * self.session.limits.timeout_s
+        plan = replace(plan, race_s=min(plan.race_s, max(LEAST_RACE_S, share_s)))
         # The baseline is waited for: without it there is no result.
-        answer = self._timing.in_one(folders, plan, deadline_s=math.inf if same else left_s)
+        deadline_s = math.inf if same else self._pool.left_s(overtime=OVERTIME)
+        answer = self._timing.in_one(folders, plan, deadline_s=deadline_s)
         if same and "failure" not in answer:
             answer = {**answer, "samples": 2 * answer["samples"]}
         # The key names kernels, so `of` says which of the binaries with these kernels was the one that ran.

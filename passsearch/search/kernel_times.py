@@ -8,8 +8,8 @@ from passsearch.core import Failure, PassSpec
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import KernelProfiler, NetworkKernels
 
-AT_ONCE = 16
-"""Number of schedules of a kernel that are timed before the clock is read again."""
+AT_ONCE, AT_ONCE_AT_LAST, LAST_S = 16, 4, 10.0
+"""Numbers of schedules of a kernel that are timed before the clock is read again: usually, and in the last seconds."""
 
 
 class OutOfTime(Exception):
@@ -35,7 +35,6 @@ class KernelTimes:
             left_s: Returns the seconds that are left to time kernels alone.
         """
         self._profiler, self._left_s = profiler, left_s
-        self._longest_s = 0.0  # of timing schedules at once; where less time is left, no others are begun
         self.alone: dict[str, dict[PassSpec, float]] = {}
         self.failures: dict[str, Failure] = {}
         self._ahead: set[tuple[str, PassSpec]] = set()  # timed beside others, so that asking takes no time
@@ -57,17 +56,16 @@ class KernelTimes:
         """
         times, asked = self.alone.setdefault(kernel.digest, {}), self._asked[kernel.digest]
         missing = [step for step in steps if step not in asked]
-        for begin in range(0, len(missing), AT_ONCE):
-            part = missing[begin : begin + AT_ONCE]
+        while missing:
             left_s = self._left_s()
-            if self._is_too_late(left_s) and not self._ahead.issuperset((kernel.digest, step) for step in part):
+            part = missing[: AT_ONCE if left_s > LAST_S else AT_ONCE_AT_LAST]
+            if left_s <= 0 and not self._ahead.issuperset((kernel.digest, step) for step in part):
                 if not asked:
                     raise OutOfTime
                 break
             answer = self._profiler.variants(network, kernel, [steps[0], *part] if asked else part)
-            if math.isfinite(left_s):
-                self._longest_s = max(self._longest_s, left_s - self._left_s())
             asked.update(part)
+            missing = missing[len(part) :]
             if isinstance(answer, Failure):
                 self.failures.setdefault(kernel.digest, answer)
             else:
@@ -82,11 +80,8 @@ class KernelTimes:
             kernels: The kernels.
             steps: The passes that schedule them, the pipeline's own first.
         """
-        if not self._is_too_late(self._left_s()) and self._profiler.time_ahead(network, kernels, steps):
+        if self._left_s() > 0 and self._profiler.time_ahead(network, kernels, steps):
             self._ahead |= {(kernel.digest, step) for kernel in kernels for step in steps}
-
-    def _is_too_late(self, left_s: float) -> bool:
-        return left_s <= 0 or left_s < self._longest_s
 
     def learn(self, network: NetworkKernels, schedule: Callable[[str], PassSpec], seconds: Mapping[str, float]) -> None:
         """Add the times of kernels in their places.

@@ -227,7 +227,10 @@ class Search:
             return []
         self._begin("timing kernels one by one")
         build = best.candidate.build
-        composer = Composer(self._profiler, self._space.entries, time_limit=self._time_limit, build=build)
+        # What is composed is built and timed afterwards, and another process checks what the result is deployed by.
+        last_s = self._run_time_limit.limit_s - best.compile_s - 2 * FIRST_S
+        time_limit = replace(self._time_limit, limit_s=min(self._time_limit.limit_s, last_s))
+        composer = Composer(self._profiler, self._space.entries, time_limit=time_limit, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
         if isinstance(self.composition, Failure):
             _log.warning("nothing was composed of single kernels: %s", self.composition.reason)

@@ -58,11 +58,8 @@ class TimePlan:
         """
         limit_s, left_s = self.time_limit.limit_s, self.time_limit.left_s(overtime=OVERTIME)
         if self.options.repetitions and self.least_confirm_s(baseline, fastest) > left_s:
-            # What is left of the limit confirms nothing. A candidate composed of kernels is built and timed after the
-            # search has ended, in twice the time of a race that is disturbed, and one more process checks what the
-            # result is deployed by.
-            last_s = self.start_s + (0.0 if fastest is baseline else fastest.compile_s + 2 * LEAST_RACE_S)
-            return limit_s - last_s, "plan: search to the end, because a confirmation takes longer than is left"
+            # What is left of the limit confirms nothing. One more process checks what the result is deployed by.
+            return limit_s - self.start_s, "plan: search to the end, because a confirmation takes longer than is left"
         reserve_s = self.reserve_s(baseline, fastest)
         return limit_s - reserve_s, f"plan: search {duration(limit_s - reserve_s)}, confirm {duration(reserve_s)}"
 

@@ -205,20 +205,19 @@ def test_schedules_leave_time_to_time_kernels_in_their_places() -> None:
 
 def test_values_that_were_timed_before_the_time_is_up_are_used() -> None:
     profiler = TableProfiler(TIMES)
-    composition = composition_of(profiler, left_s=lambda: 5 - len(profiler.timed))
+    composition = composition_of(profiler, left_s=lambda: 4 - len(profiler.timed))
     assert '{"0":4,"1":4}' in str(composition.pipeline)
     assert "small2" not in {name for name, _ in profiler.timed}
 
 
-def test_schedules_that_take_longer_than_is_left_are_not_begun() -> None:
+def test_the_clock_is_read_more_often_in_the_last_seconds() -> None:
     profiler = TableProfiler({})
     kernel = Kernel("large0", "large0", 1, 1000, 10, False)
-    steps = Pipeline.parse(",".join(f"ScheduleCPU{{rows={rows}}}" for rows in range(1, 41))).passes
-    network = NetworkKernels("", (kernel,), 0)
+    steps = Pipeline.parse(",".join(f"ScheduleCPU{{rows={rows}}}" for rows in range(1, 61))).passes
     times = KernelTimes(profiler, left_s=lambda: 40.0 - len(profiler.timed))  # type: ignore[arg-type]
-    times.take(network, kernel, steps)
-    # The first 16 and, beside the first one again, the next 16; the last 8 would have had 7 s.
-    assert len(profiler.timed) == 33
+    times.take(NetworkKernels("", (kernel,), 0), kernel, steps)
+    # The first 16 and, each time beside the first one again, 16, 4 and 4 others; then no second is left.
+    assert len(profiler.timed) == 16 + 17 + 5 + 5
 
 
 def test_a_value_that_failed_needs_no_time_again() -> None:
