@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import passsearch.results as results
 from passsearch.core import printable
 from passsearch.report import (
     ablation_html,
@@ -132,10 +133,10 @@ class Audit(dict[str, Any]):
     """The result of ``audit``; its items are those of ``passsearch audit --json``."""
 
     def __repr__(self) -> str:
-        return printable(audit_text(self), keep="\n")
+        return printable(audit_text(results.Audit.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return audit_html(self)
+        return audit_html(results.Audit.from_json(self))
 
 
 class ExploredSpace(dict[str, Any]):

@@ -339,4 +339,4 @@ def audit(
     # Without the fact cache, which has the samples of the run.
     with progress_callback(progress) as report, open_evaluator(session, remember=False) as evaluator:
         folder = evaluator.folder
-        return Audit(audit_run(document, evaluator, folder=folder, repetitions=confirm, progress=report))
+        return Audit(audit_run(document, evaluator, folder=folder, repetitions=confirm, progress=report).to_json())

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from passsearch.core import printable
+from passsearch.results import StatedRatio
 
 MISSING = "–"
 
@@ -62,9 +63,11 @@ def format_interval(value: float | None, interval: Sequence[float | None] | None
     return f"{value:.{decimals}f}" + (f" [{', '.join(ends)}]" if ends else "")
 
 
-def format_ratio(ratio: Mapping[str, Any] | None) -> str:
+def format_ratio(ratio: StatedRatio | Mapping[str, Any] | None) -> str:
     """Return a ratio with its interval, if it has one; ratios below 2 get three decimals."""
-    value, interval = lookup(ratio, "ratio"), lookup(ratio, "interval")
+    if not isinstance(ratio, StatedRatio):
+        ratio = StatedRatio.from_json({"ratio": None, **(ratio or {})})
+    value, interval = ratio.ratio, ratio.interval
     # An artifact is as fast as itself, without any measurement.
     if interval and interval[0] == interval[1] == value:
         interval = None

@@ -7,6 +7,9 @@ from typing import Any
 from passsearch.objectives import IMPROVED, verdict_outcome
 from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
+from passsearch.results import Audit
+
+CHECK_TITLES = ("", "what", "result")
 
 PARAMETER_TITLES = ("parameter", "type", "default", "values searched", "meaning")
 
@@ -29,18 +32,25 @@ def findings_text(findings: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
-def audit_text(document: Mapping[str, Any]) -> str:
+def audit_text(audit: Audit) -> str:
     """Return an audit's checks as a table, the ratios measured again, and the verdict."""
-    rows = [("ok" if check["ok"] else "no", str(check["name"]), str(check["detail"])) for check in document["checks"]]
-    refusal = next((f"refused: {name}: {detail}" for status, name, detail in rows if status == "no"), "")
-    ratios = document.get("ratios") or {}
-    measured = ", ".join(f"{name.replace('_', ' ')} {format_ratio(ratio)}" for name, ratio in ratios.items())
-    date = document.get("measured_at")
-    lines = [("date", format_time(date))] if date else []
-    lines += [*([("measured", measured)] if measured else []), ("verdict", refusal or "signed off")]
-    checks_table = table(("", "what", "result"), rows, width=text_width())
+    refusal = f"refused: {audit.refusal.name}: {audit.refusal.detail}" if audit.refusal else ""
+    measured = ", ".join(f"{name} {ratio}" for name, ratio in audit_ratios(audit))
+    lines = [("date", format_time(audit.measured_at)), *([("measured", measured)] if measured else [])]
+    lines.append(("verdict", refusal or "signed off"))
+    checks_table = table(CHECK_TITLES, check_cells(audit), width=text_width())
     outcome = "\n".join(paragraph(title, text, width=text_width()) for title, text in lines)
     return f"{checks_table}\n\n{outcome}"
+
+
+def check_cells(audit: Audit) -> list[tuple[str, str, str]]:
+    """Return the cells under ``CHECK_TITLES`` of every check."""
+    return [("ok" if check.ok else "no", check.name, check.detail) for check in audit.checks]
+
+
+def audit_ratios(audit: Audit) -> list[tuple[str, str]]:
+    """Return metric and value of every ratio that an audit measured again."""
+    return [(name.replace("_", " "), format_ratio(ratio)) for name, ratio in (audit.ratios or {}).items()]
 
 
 def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:

@@ -11,6 +11,7 @@ from passsearch.core import MAIN, Candidate, Failure, Json, timestamp
 from passsearch.evaluate import Network, Session
 from passsearch.measure import LEVEL, Consumption, Ratio
 from passsearch.objectives import COMPILE_TIME, METERED_OBJECTIVES, THROUGHPUT, Objective, verdict_outcome
+from passsearch.results import Compiler, StatedRatio
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.composition import COMPOSED
 from passsearch.search.confirmation import Confirmation
@@ -56,7 +57,7 @@ def result_document(
         "measured_at": timestamp(measured_at),
         "model": model_document(session, network),
         "target": session.target,
-        "toolchain": toolchain_document(session),
+        "toolchain": compiler_of(session).to_json(),
         "device": session.sensors.device,
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [label.to_json() for label in analysis.classes],
@@ -189,16 +190,16 @@ def _cases(network: Network, confirmation: Confirmation | Failure | None) -> lis
     return rows
 
 
-def toolchain_document(session: Session) -> Document:
-    """Return the compiler."""
+def compiler_of(session: Session) -> Compiler:
+    """Return the compiler as documents state it."""
     toolchain = session.toolchain
-    return {
-        "name": toolchain.name,
-        "dialect": toolchain.dialect,
-        "tvm_version": toolchain.tvm_version,
-        "tvm_commit": toolchain.tvm_commit,
-        "python": toolchain.python_version,
-    }
+    return Compiler(
+        name=toolchain.name,
+        dialect=toolchain.dialect,
+        tvm_version=toolchain.tvm_version,
+        tvm_commit=toolchain.tvm_commit,
+        python=toolchain.python_version,
+    )
 
 
 def ratio_document(ratio: Ratio | None) -> Document | None:
@@ -206,17 +207,23 @@ def ratio_document(ratio: Ratio | None) -> Document | None:
     return None if ratio is None else ratio.to_json()
 
 
-def ratios_document(confirmation: Confirmation) -> Document:
+def stated(ratio: Ratio) -> StatedRatio:
+    """Return a ratio as documents state it, without an interval of too few repetitions."""
+    return StatedRatio.from_json(ratio.to_json())
+
+
+def ratios_of(confirmation: Confirmation) -> dict[str, StatedRatio | None]:
     """Return all confirmed ratios, whatever the objective."""
     consumed = {objective.name: objective.ratio(confirmation) for objective in METERED_OBJECTIVES}
-    return {
-        THROUGHPUT.name: ratio_document(confirmation.throughput),
-        COMPILE_TIME.name: ratio_document(confirmation.compile_time),
-        "twin": ratio_document(confirmation.twin),
-        "throughput_of_medians": ratio_document(confirmation.throughput_of_medians),
-        "throughput_at_end": ratio_document(confirmation.throughput_at_end),
-        **{name: ratio_document(ratio) for name, ratio in consumed.items() if ratio},
+    ratios: dict[str, Ratio | None] = {
+        THROUGHPUT.name: confirmation.throughput,
+        COMPILE_TIME.name: confirmation.compile_time,
+        "twin": confirmation.twin,
+        "throughput_of_medians": confirmation.throughput_of_medians,
+        "throughput_at_end": confirmation.throughput_at_end,
+        **{name: ratio for name, ratio in consumed.items() if ratio},
     }
+    return {name: stated(ratio) if ratio else None for name, ratio in ratios.items()}
 
 
 def _identity(scored: Scored) -> Document:
@@ -318,7 +325,7 @@ def _refusal(confirmation: Confirmation, objective: Objective, *, keep_throughpu
 
 def _ratios(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None) -> Document:
     if isinstance(confirmation, Confirmation):
-        return ratios_document(confirmation)
+        return {name: ratio and ratio.to_json() for name, ratio in ratios_of(confirmation).items()}
     compile_time = {"ratio": scoring.gain(COMPILE_TIME, best), "interval": None}
     return {THROUGHPUT.name: ratio_document(best.ratio), COMPILE_TIME.name: compile_time, "twin": None}
 

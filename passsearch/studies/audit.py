@@ -3,7 +3,6 @@
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +10,14 @@ from passsearch.core import Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL
 from passsearch.objectives import THROUGHPUT, recorded_objective
+from passsearch.results import Audit, Check, Compiler, Device, SequenceGain
 from passsearch.search.confirm import confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
+from passsearch.search.document import compiler_of, ratios_of, stated
 from passsearch.search.repetition import Pairing
 from passsearch.store import SCHEMA
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One comparison with the record.
-
-    Attributes:
-        name: Name of the check.
-        ok: True if the record agrees.
-        detail: The result in words.
-    """
-
-    name: str
-    ok: bool
-    detail: str
 
 
 def audit_run(
@@ -42,7 +27,7 @@ def audit_run(
     folder: Path,
     repetitions: int,
     progress: Callable[[str, int, int], None],
-) -> Document:
+) -> Audit:
     """Rebuild a run's winner, compare every IR, verify outputs on new inputs, and time it against the baseline again.
 
     Args:
@@ -78,19 +63,19 @@ def audit_run(
         checks += _check_sequence(document, sequence, confirmation)
     for check in checks:
         _log.info("%s: %s, %s", check.name, "ok" if check.ok else "refused", check.detail)
-    return {
-        "schema": SCHEMA,
-        "measured_at": timestamp(),
-        "signed_off": all(check.ok for check in checks),
-        "checks": [asdict(check) for check in checks],
-        "claimed": document["verdict"],
-        "level": LEVEL,
-        "ratios": ratios_document(confirmation) if isinstance(confirmation, Confirmation) else None,
-        "sequence": _sequence_document(confirmation),
-        "seconds": round(confirmation.seconds, 1) if isinstance(confirmation, Confirmation) else None,
-        "toolchain": toolchain_document(session),
-        "device": session.sensors.device,
-    }
+    return Audit(
+        schema=SCHEMA,
+        measured_at=timestamp(),
+        signed_off=all(check.ok for check in checks),
+        checks=tuple(checks),
+        claimed=document["verdict"],
+        level=LEVEL,
+        ratios=ratios_of(confirmation) if isinstance(confirmation, Confirmation) else None,
+        sequence=_sequence_gain(confirmation),
+        seconds=round(confirmation.seconds, 1) if isinstance(confirmation, Confirmation) else None,
+        toolchain=compiler_of(session),
+        device=Device.from_json(session.sensors.device),
+    )
 
 
 def _has_claim(document: Mapping[str, Any]) -> bool:
@@ -99,19 +84,18 @@ def _has_claim(document: Mapping[str, Any]) -> bool:
     return any((claim or {}).get("interval") for claim in (document["verdict"], sequence.get("gain")))
 
 
-def _sequence_document(confirmation: Confirmation | Failure | None) -> Document | None:
+def _sequence_gain(confirmation: Confirmation | Failure | None) -> SequenceGain | None:
     """Return the winner's gain over the sequence; ``None`` where it was not timed."""
     if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
         return None
-    return {"gain": ratio_document(confirmation.over_sequence.gain), "improved": confirmation.improves_on_sequence()}
+    return SequenceGain(stated(confirmation.over_sequence.gain), confirmation.improves_on_sequence())
 
 
 def _check_compiler(document: Mapping[str, Any], evaluator: WorkerEvaluator) -> Check:
-    recorded, here = document["toolchain"], toolchain_document(evaluator.session)
-    same = all(recorded.get(key) == here[key] for key in ("dialect", "tvm_version", "tvm_commit"))
+    recorded, here = Compiler.from_json(document["toolchain"]), compiler_of(evaluator.session)
+    same = all(getattr(recorded, name) == getattr(here, name) for name in ("dialect", "tvm_version", "tvm_commit"))
     recorded_text, here_text = (
-        f"{compiler['tvm_version']} ({(compiler.get('tvm_commit') or 'no commit')[:10]})"
-        for compiler in (recorded, here)
+        f"{compiler.tvm_version} ({(compiler.tvm_commit or 'no commit')[:10]})" for compiler in (recorded, here)
     )
     return Check("compiler", same, f"TVM {here_text}" if same else f"TVM {here_text}; the run had {recorded_text}")
 

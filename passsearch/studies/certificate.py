@@ -9,7 +9,7 @@ import numpy as np
 from passsearch.core import Failure, Json, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import FAILED, UNTRIED, Closure, Growth, Session, WorkerEvaluator
-from passsearch.search.document import Document, toolchain_document
+from passsearch.search.document import Document, compiler_of
 
 SCHEMA = "passsearch-space/2"
 COUNTED_LENGTH = 12
@@ -47,7 +47,7 @@ def space_document(
         "schema": SCHEMA,
         "model": {"name": session.model.name, "source": session.model.source, "sha256": session.model.sha256},
         "target": session.target,
-        "toolchain": toolchain_document(session),
+        "toolchain": compiler_of(session).to_json(),
         "reference": reference,
         "classes": list(classes),
         "closed": closure.closed,

@@ -29,7 +29,7 @@ from passsearch.measure import (
     RoundPlan,
     cache_bytes,
 )
-from passsearch.search.document import Document, model_document, ratio_document, toolchain_document
+from passsearch.search.document import Document, compiler_of, model_document, ratio_document
 from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.store import SCHEMA
 from passsearch.studies.comparison_records import (
@@ -83,7 +83,7 @@ def compare_candidates(
         "measured_at": timestamp(),
         "model": model_document(evaluator.session, evaluator.network),
         "target": evaluator.session.target,
-        "toolchain": toolchain_document(evaluator.session),
+        "toolchain": compiler_of(evaluator.session).to_json(),
         "device": evaluator.session.sensors.device,
         "baseline": baseline.name,
         "protocol": options.protocol,
@@ -95,7 +95,7 @@ def compare_candidates(
         "rows": rows,
         # The paper's protocol has no interval, so it has no verdict on a pair.
         "pairs": [] if options.protocol == CF22 else _pairs(rows, contenders, timings=timings),
-        **({"toolchains": [toolchain_document(side.evaluator.session) for side in sides]} if several else {}),
+        **({"toolchains": [compiler_of(side.evaluator.session).to_json() for side in sides]} if several else {}),
     }
 
 

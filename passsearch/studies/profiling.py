@@ -9,7 +9,7 @@ from passsearch.core import Candidate, Failure, timestamp
 from passsearch.dialects.contract import RUNTIME, KernelCost
 from passsearch.errors import UserError
 from passsearch.evaluate import NetworkProfile, Session, WorkerEvaluator
-from passsearch.search.document import Document, model_document, toolchain_document
+from passsearch.search.document import Document, compiler_of, model_document
 from passsearch.store import SCHEMA
 from passsearch.worker import Peaks
 
@@ -59,7 +59,7 @@ def profile_candidates(
         "measured_at": timestamp(),
         "model": model_document(session, evaluator.network),
         "target": session.target,
-        "toolchain": toolchain_document(session),
+        "toolchain": compiler_of(session).to_json(),
         "device": session.sensors.device,
         "threads": session.threads,
         "peaks": asdict(peaks) if peaks else None,

@@ -27,7 +27,7 @@ from passsearch.report import RunRecord, headline_text, history_chart
 from passsearch.report.charts import ratios_chart
 from passsearch.report.verdict import verdict_text
 from passsearch.search import Confirmation, Pairing, RunOptions, Scored, Scoring, confirm
-from passsearch.search.document import ratios_document
+from passsearch.search.document import ratios_of, stated
 from passsearch.store.result_schema import RESULT_SCHEMA, schema_problem
 
 RESULT = Path(__file__).parents[1] / "report" / "data" / "result.json"
@@ -108,13 +108,13 @@ def test_a_binary_is_equal_to_itself_but_for_the_time_of_its_compiles(objective:
 @every_objective
 def test_a_gain_is_confirmed_and_stands_in_the_result(objective: Objective) -> None:
     confirmation = confirmed(objective)
-    ratio, ratios = objective.ratio(confirmation), ratios_document(confirmation)
+    ratio, ratios = objective.ratio(confirmation), ratios_of(confirmation)
     if ratio is None:
         assert objective.ratio_key not in ratios
         assert not confirmation.improves(objective, keep_throughput=0.98)
         return
     assert ratio.value == pytest.approx(2.0, rel=0.1)
-    assert ratios[objective.ratio_key] == ratio.to_json()
+    assert ratios[objective.ratio_key] == stated(ratio)
     assert 0 <= objective.floor(confirmation) < 0.1
     assert objective.is_certain(Ratio(1.0, Interval(0.999, 1.001)), confirmation, least_floor=0.0)
     assert confirmation.improves(objective, keep_throughput=0.98)

@@ -1,5 +1,6 @@
 """Texts of results."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from passsearch.report import audit_text, headline_text, result_html, result_text, verdict_text
 from passsearch.report.listings import run_outcome
 from passsearch.report.text import special_lines
+from passsearch.results import Audit, Check, Compiler, Device
 
 
 def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None:
@@ -315,11 +317,14 @@ def test_a_reproducer_is_named(result: dict[str, Any]) -> None:
     assert "reproducer: FastMath in reproducers/FastMath: outputs deviate" in result_text(result, width=120)
 
 
+AT = "2026-11-24T18:35:10+00:00"
+
+
 def test_an_audit_names_the_check_that_failed() -> None:
-    checks = [{"name": "IR", "ok": False, "detail": "after pass 2"}, {"name": "binary", "ok": True, "detail": "equal"}]
-    text = audit_text({"checks": checks, "signed_off": False})
-    assert "refused: IR: after pass 2" in text
-    assert "signed off" in audit_text({"checks": checks[1:], "signed_off": True})
+    checks = (Check("IR", False, "after pass 2"), Check("binary", True, "equal"))
+    audit = Audit("passsearch/1", AT, False, checks, {}, 0.95, None, None, None, Compiler("r", "d", "0.27"), Device())
+    assert "refused: IR: after pass 2" in audit_text(audit)
+    assert "signed off" in audit_text(replace(audit, checks=checks[1:]))
 
 
 def test_deviation_of_the_winners_outputs_is_shown(result: dict[str, Any]) -> None:
