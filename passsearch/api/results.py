@@ -82,10 +82,10 @@ class Comparison(dict[str, Any]):
     """The result of ``compare``; its items are those of ``passsearch compare --json``."""
 
     def __repr__(self) -> str:
-        return printable(comparison_text(self), keep="\n")
+        return printable(comparison_text(results.Comparison.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return comparison_html(self)
+        return comparison_html(results.Comparison.from_json(self))
 
 
 class EngineBenchmark(dict[str, Any]):

@@ -7,6 +7,7 @@ from typing import Any
 from passsearch.batch.job import TuneJob
 from passsearch.core import Json
 from passsearch.objectives import COMPILE_TIME, THROUGHPUT, verdict_outcome
+from passsearch.results import Verdict
 
 
 def collect(jobs: Iterable[TuneJob]) -> list[dict[str, Json]]:
@@ -51,7 +52,7 @@ def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
         *(",".join(best["build"].get(name) or ()) for name in ("required", "disabled")),
         json.dumps(config) if (config := best["build"].get("config")) else "",
         result.get("measured_at"),
-        verdict_outcome(verdict),
+        verdict_outcome(Verdict.from_json(verdict)),
     )
     return dict(zip(_FINDINGS, values, strict=True))
 

@@ -160,15 +160,16 @@ def report(
     from passsearch.report import read_record, report_page, result_text, runs_side_by_side_text
     from passsearch.store import read_result
 
-    records = [read_record(read_result(run), run) for run in runs]
+    documents = [read_result(run) for run in runs]
+    records = [read_record(document, run) for document, run in zip(documents, runs, strict=True)]
     if html is not None:
         _write_page(html, report_page(records))
         print_note(f"wrote {html}")
     if len(records) == 1:
-        document: Mapping[str, Any] = records[0].document
-        print_result(document, result_text(document), as_json=as_json)
+        print_result(documents[0], result_text(records[0].result), as_json=as_json)
     else:
-        document = {"runs": [{"folder": str(record.folder), "result": record.document} for record in records]}
+        rows = zip(documents, runs, strict=True)
+        document = {"runs": [{"folder": str(run), "result": document} for document, run in rows]}
         print_result(document, runs_side_by_side_text(records), as_json=as_json)
 
 

@@ -55,7 +55,6 @@ from passsearch.core.measurement import (
     Failure,
     FailureKind,
     Interval,
-    Measurement,
     allowed_deviation,
     strict_limit,
 )
@@ -119,7 +118,6 @@ __all__ = [
     "InputTypes",
     "Interval",
     "Json",
-    "Measurement",
     "ModuleSummary",
     "Operator",
     "PassSpec",

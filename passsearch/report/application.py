@@ -5,6 +5,7 @@ from typing import Any
 
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.report.text import failure_text
+from passsearch.results import StatedFailure
 
 _MOST_CHANGES = 6
 """Most operators whose number changed that one row names."""
@@ -21,7 +22,10 @@ def application_text(document: Mapping[str, Any]) -> str:
     for place, step in enumerate(steps, start=1):
         parts += _ir(place, step)
     if document["failure"]:
-        parts += [document["traceback"].rstrip(), paragraph("", failure_text(document["failure"]), width=width)]
+        parts += [
+            document["traceback"].rstrip(),
+            paragraph("", failure_text(StatedFailure.from_json(document["failure"])), width=width),
+        ]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from passsearch.objectives import UNDECIDED
 from passsearch.report.formatting import MISSING, format_interval, format_number, format_pipeline
 from passsearch.report.table import paragraph, table, text_width
+from passsearch.results import Build, NamedPipeline
 
 
 def batch_states_text(document: Mapping[str, Any]) -> str:
@@ -88,9 +89,9 @@ def cross_text(document: Mapping[str, Any]) -> str:
     return f"{table(titles, rows, width=text_width())}\n\n{_paragraphs([('measured', note)])}"
 
 
-def _candidate(row: Mapping[str, Any]) -> dict[str, Any]:
-    disabled = row["disabled"].split(",") if row["disabled"] else []
-    return {"pipeline": row["pipeline"], "build": {"opt_level": row["opt_level"], "disabled": disabled}}
+def _candidate(row: Mapping[str, Any]) -> NamedPipeline:
+    disabled = tuple(row["disabled"].split(",")) if row["disabled"] else ()
+    return NamedPipeline(pipeline=row["pipeline"], build=Build(row["opt_level"], disabled=disabled))
 
 
 def _network(row: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 from passsearch.report.formatting import import_text
 from passsearch.report.table import paragraph, table, text_width
+from passsearch.results import Reference
 
 LIMITS = {
     "seconds": "time limit reached",
@@ -68,7 +69,7 @@ def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _import_lines(reference: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return what proves the import; nothing for a space from before it was recorded."""
-    return [] if reference is None else [("import", import_text(reference))]
+    return [] if reference is None else [("import", import_text(Reference.from_json(reference)))]
 
 
 def closure_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:

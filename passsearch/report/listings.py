@@ -7,7 +7,7 @@ from typing import Any
 from passsearch.objectives import IMPROVED, verdict_outcome
 from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.results import Audit
+from passsearch.results import Audit, Verdict
 
 CHECK_TITLES = ("", "what", "result")
 
@@ -81,7 +81,7 @@ def runs_text(document: Mapping[str, Any]) -> str:
             cell_text(lookup(run, "model", "source")),
             cell_text(lookup(run, "toolchain", "name")),
             format_time(run["measured_at"]),
-            run_outcome(run),
+            _run_outcome(run),
             format_megabytes(run["bytes"]),
             Path(run["folder"]).name,
         )
@@ -92,18 +92,20 @@ def runs_text(document: Mapping[str, Any]) -> str:
     return f"{table(titles, rows, width=text_width(), right=('MB',))}\n\n{paragraph('runs', total, width=text_width())}"
 
 
-def run_outcome(run: Mapping[str, Any]) -> str:
-    """Return the outcome of a run in some words, from its row or its result."""
-    verdict = run.get("verdict")
-    if not verdict:
+def _run_outcome(run: Mapping[str, Any]) -> str:
+    if not run.get("verdict"):
         return "no result yet"
-    if run.get("interrupted"):
+    return run_outcome(Verdict.from_json(run["verdict"]), is_interrupted=bool(run.get("interrupted")))
+
+
+def run_outcome(verdict: Verdict, *, is_interrupted: bool) -> str:
+    """Return the outcome of a run in some words."""
+    if is_interrupted:
         return "interrupted"
-    if not verdict.get("confirmed"):
+    if not verdict.confirmed:
         return "not confirmed"
     outcome = verdict_outcome(verdict)
-    is_gain = outcome == IMPROVED
-    return f"{cell_text(verdict.get('objective'))} {format_ratio(verdict)}" if is_gain else outcome
+    return f"{verdict.objective} {format_ratio(verdict.stated)}" if outcome == IMPROVED else outcome
 
 
 def analysis_text(document: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from passsearch.report.elements import definitions, details, fragment, html_tabl
 from passsearch.report.formatting import MISSING, format_number, format_percent, format_time, html_text
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.report.text import device_text
+from passsearch.results import Device
 
 MOST_KERNELS = 12
 """Kernels of a pipeline that have a line of their own."""
@@ -77,7 +78,7 @@ def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if cases := model.get("cases"):
         weights = ", ".join(f"{case['name']} {format_number(case['weight'])}" for case in cases)
         yield "cases", f"times are means by weight: {weights}"
-    yield "device", f"{device_text(document['device'])}; {document['threads']} threads"
+    yield "device", f"{device_text(Device.from_json(document['device']))}; {document['threads']} threads"
     yield "date", format_time(document["measured_at"])
     if peaks:
         speeds = (format_number(peaks[name] / 1e9) for name in ("flops", "bytes_per_s"))

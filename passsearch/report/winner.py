@@ -18,24 +18,24 @@ from passsearch.report.formatting import (
     format_pipeline,
     format_ratio,
     html_text,
-    lookup,
 )
 from passsearch.report.run_record import RunRecord
 from passsearch.report.text import attribution_lines
+from passsearch.results import Winner
 
 
 def winner_section(record: RunRecord) -> str:
     """Return the section of a page on the winner."""
-    best = record.document.get("best")
+    best = record.result.best
     steps = _steps(best)
     titles = ("pass", "what it does", *(("its worth: with it over without it",) if record.ablation else ()))
     worths = _worths(steps, record.ablation) if record.ablation else ()
     rows = [_row(step, record, worths[place : place + 1]) for place, step in enumerate(steps)]
     return section(
         "The winner",
-        definitions(attribution_lines(record.document)),
+        definitions(attribution_lines(record.result)),
         html_table(titles, rows, is_text=True) if rows else note("The winner applies no explicit pass."),
-        f"<p>Then the compiler's own build at {html_text(format_build(best))}.</p>",
+        f"<p>Then the compiler's own build at {html_text(format_build(best.build))}.</p>",
         details("As one line", f"<pre>{html_text(format_pipeline(best))}</pre>"),
     )
 
@@ -48,7 +48,7 @@ def summaries(dialect: str) -> Mapping[str, str]:
 
 
 def _row(step: PassSpec, record: RunRecord, worth: Sequence[str]) -> tuple[str, ...]:
-    known = summaries(str(lookup(record.document, "toolchain", "dialect")))
+    known = summaries(record.result.toolchain.dialect)
     return (str(step), known.get(step.name, "a pass that is not in the shipped catalog"), *worth)
 
 
@@ -72,17 +72,15 @@ def _worth(row: Mapping[str, Any]) -> str:
     if row.get("worth") == "needed":
         return "needed: without it the network does not build, or its outputs are wrong"
     parts = [
-        f"{title} {format_ratio(pass_gain(row, metric))}"
-        for metric, title in METRICS.items()
-        if isinstance(pass_gain(row, metric), Mapping)
+        f"{title} {format_ratio(pass_gain(row, metric))}" for metric, title in METRICS.items() if pass_gain(row, metric)
     ]
     if isinstance(row.get("kernels_changed"), int):
         parts.append(f"{format_count(row['kernels_changed'])} kernels change")
     return f"{row.get('worth')}: {', '.join(parts)}" if parts else str(row.get("worth") or MISSING)
 
 
-def _steps(best: Any) -> tuple[PassSpec, ...]:
+def _steps(best: Winner) -> tuple[PassSpec, ...]:
     try:
-        return Pipeline.parse(str(lookup(best, "pipeline") or "")).passes
+        return Pipeline.parse(best.pipeline).passes
     except PassSearchError:
         return ()

@@ -1,6 +1,7 @@
 """The ablation of a run: a file beside its result, and a folder with what it measured so far."""
 
 import contextlib
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from filelock import Timeout
 from passsearch.core import parse_json
 from passsearch.errors import UserError
 from passsearch.store.deletion import delete_leftovers, delete_locked
-from passsearch.store.result_schema import ABLATION_SCHEMA, schema_problem
+from passsearch.store.result_schema import schema_problem
 from passsearch.store.run_folder import RunFolder, read_result
 
 ABLATION = "ablation.json"
@@ -64,7 +65,7 @@ def read_ablation(run: Path) -> dict[str, Any] | None:
         ablation: dict[str, Any] = parse_json(file.read_text())
     except ValueError as error:
         raise UserError(f"`{file}` is not JSON: {error}; {again}") from error
-    problem = schema_problem(ablation, schema_file=ABLATION_SCHEMA)
+    problem = schema_problem(ablation, json.loads(Path(__file__).with_name("ablation_schema.json").read_text()))
     if problem:
         raise UserError(f"`{file}`: {problem}; {again}")
     best = read_result(run)["best"]

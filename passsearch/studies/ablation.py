@@ -10,6 +10,7 @@ from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
 from passsearch.objectives import THROUGHPUT, Objective, recorded_objective
+from passsearch.results import Verdict
 from passsearch.search.document import Document, ratio_document
 from passsearch.studies.ablation_document import (
     LEAST_SHARE,
@@ -293,7 +294,7 @@ def ablate_run(
     best = document["best"]
     winner = Candidate.from_json(best)
     baseline = evaluator.session.dialect.baseline
-    objective = recorded_objective(document["verdict"])
+    objective = recorded_objective(Verdict.from_json(document["verdict"]))
     ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, left_s, until_decided).execute()
     return {
         **ablation,

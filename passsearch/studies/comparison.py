@@ -29,8 +29,8 @@ from passsearch.measure import (
     RoundPlan,
     cache_bytes,
 )
-from passsearch.search.document import Document, compiler_of, model_document, ratio_document
-from passsearch.search.measurement import make_measurement, measurement_document
+from passsearch.search.document import Document, compiler_of, model_of, stated
+from passsearch.search.measurement import make_measurement
 from passsearch.store import SCHEMA
 from passsearch.studies.comparison_records import (
     BASELINE,
@@ -81,7 +81,7 @@ def compare_candidates(
     return {
         "schema": SCHEMA,
         "measured_at": timestamp(),
-        "model": model_document(evaluator.session, evaluator.network),
+        "model": model_of(evaluator.session, evaluator.network).to_json(),
         "target": evaluator.session.target,
         "toolchain": compiler_of(evaluator.session).to_json(),
         "device": evaluator.session.sensors.device,
@@ -295,7 +295,7 @@ def _pairs(rows: Sequence[Document], contenders: Sequence[Contender], *, timings
                 "second": right["name"] or right["pipeline"],
                 "rows": [first, second],
                 "level": timings.level,
-                **(ratio_document(ratio) or {}),
+                **(stated(ratio).to_json()),
                 "verdict": verdict,
             }
         )
@@ -342,15 +342,16 @@ def _row(contender: Contender, timings: ComparisonSamples) -> Document:
     if isinstance(built, Failure):
         return {**identity, "failure": built.to_json()}
     apply_s = evaluator.applier.apply_seconds(candidate.pipeline)
+    ordinary = timings.ratio_of_medians(contender.index)
     assert not isinstance(apply_s, Failure)  # a comparison recalls no edge, so none is applied once more
     return {
         **identity,
         "toolchain": evaluator.session.toolchain.name,
         "state": built.state,
         "binary": built.digest,
-        "ratio": ratio_document(timings.ratio(contender.index)),
-        "ratio_of_medians": ratio_document(timings.ratio_of_medians(contender.index)),
-        "outputs": built.agreement.to_json(),
+        "ratio": stated(timings.ratio(contender.index)).to_json(),
+        "ratio_of_medians": ordinary and stated(ordinary).to_json(),
+        "outputs": built.agreement.stated.to_json(),
         "improved": _improves(timings, contender.index, digest=built.digest),
         **_measurement(contender, built, apply_s=apply_s, timings=timings),
     }
@@ -374,4 +375,4 @@ def _measurement(
         conditions=timings.conditions[index],
         consumption=timings.consumption[index : index + 1],
     )
-    return measurement_document(measurement)
+    return measurement.to_json()

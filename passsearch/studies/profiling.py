@@ -9,7 +9,7 @@ from passsearch.core import Candidate, Failure, timestamp
 from passsearch.dialects.contract import RUNTIME, KernelCost
 from passsearch.errors import UserError
 from passsearch.evaluate import NetworkProfile, Session, WorkerEvaluator
-from passsearch.search.document import Document, compiler_of, model_document
+from passsearch.search.document import Document, compiler_of, model_of
 from passsearch.store import SCHEMA
 from passsearch.worker import Peaks
 
@@ -57,7 +57,7 @@ def profile_candidates(
     return {
         "schema": SCHEMA,
         "measured_at": timestamp(),
-        "model": model_document(session, evaluator.network),
+        "model": model_of(session, evaluator.network).to_json(),
         "target": session.target,
         "toolchain": compiler_of(session).to_json(),
         "device": session.sensors.device,

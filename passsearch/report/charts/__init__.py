@@ -2,7 +2,7 @@
 
 from passsearch.report.charts.ablation import METRICS, ablation_chart, ablation_rows, pass_gain
 from passsearch.report.charts.chart import BEST, OTHER, Chart
-from passsearch.report.charts.history import history_chart, trials
+from passsearch.report.charts.history import history_chart
 from passsearch.report.charts.kernels import kernels_chart
 from passsearch.report.charts.pareto import pareto_chart
 from passsearch.report.charts.plotly_figure import INSTALL, plotly_figure
@@ -32,5 +32,4 @@ __all__ = [
     "ratios_chart",
     "roofline_chart",
     "space_chart",
-    "trials",
 ]

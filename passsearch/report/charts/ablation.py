@@ -8,6 +8,7 @@ from passsearch.objectives import COMPILE_TIME, THROUGHPUT
 from passsearch.report.charts.chart import Chart
 from passsearch.report.charts.ratios import ratio_chart
 from passsearch.report.run_record import RunRecord
+from passsearch.results import StatedRatio
 
 METRICS = {objective.name: objective.title for objective in (THROUGHPUT, COMPILE_TIME)}
 KINDS = {"ladder": "passes added one by one", "without": "each pass left out once"}
@@ -36,14 +37,17 @@ def ablation_chart(record: RunRecord, *, metric: str = THROUGHPUT.name, kind: st
     return ratio_chart(title, f"times better, {compared}", labels)
 
 
-def pass_gain(row: Mapping[str, Any], metric: str) -> Any:
+def pass_gain(row: Mapping[str, Any], metric: str) -> StatedRatio | None:
     """Return the ratio of a metric with a pass to that without it, with its interval; ``None`` if not measured."""
     gains = row.get("gain")
-    return gains.get(metric) if isinstance(gains, Mapping) else None
+    ratio = gains.get(metric) if isinstance(gains, Mapping) else None
+    return StatedRatio.from_json(ratio) if ratio else None
 
 
-def _ratio(row: Mapping[str, Any], metric: str, *, kind: str) -> Any:
-    return pass_gain(row, metric) if kind == "without" else row.get(metric)
+def _ratio(row: Mapping[str, Any], metric: str, *, kind: str) -> StatedRatio | None:
+    if kind == "without":
+        return pass_gain(row, metric)
+    return StatedRatio.from_json(row[metric]) if row.get(metric) else None
 
 
 def ablation_rows(ablation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
