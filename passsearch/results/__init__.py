@@ -35,7 +35,6 @@ from passsearch.results.run import (
     RunResult,
     SearchedSpace,
     Source,
-    UnconfirmedVerdict,
     Verdict,
     Winner,
 )
@@ -87,7 +86,6 @@ __all__ = [
     "Source",
     "StatedFailure",
     "StatedRatio",
-    "UnconfirmedVerdict",
     "ValueRange",
     "Verdict",
     "Winner",

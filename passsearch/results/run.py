@@ -267,16 +267,14 @@ class Verdict(Record):
         """The ratio with its interval."""
         return StatedRatio(self.ratio, self.interval)
 
-
-@dataclass(frozen=True, kw_only=True)
-class UnconfirmedVerdict(Verdict):
-    """A verdict by the search's own measurement, which has less to say."""
-
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        content = {"failure": None, **super().to_json()}
-        ratio = ("objective", "objectives", "level", "ratio", "interval", "confirmed")
-        return {name: content[name] for name in (*ratio, "improved", "noise_floor", "reason", "failure", "outcome")}
+        """Return the JSON object, which has fewer keys, in another order, where no fresh compile was made."""
+        content = super().to_json()
+        if self.repetitions is not None:
+            return content
+        first = {name: content[name] for name in ("objective", "objectives", "level", "ratio", "interval", "confirmed")}
+        last = {name: content[name] for name in ("improved", "noise_floor", "reason")}
+        return {**first, **last, "failure": content.get("failure"), "outcome": self.outcome}
 
 
 @dataclass(frozen=True, kw_only=True)

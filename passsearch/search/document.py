@@ -282,7 +282,7 @@ def _verdict(
     if not isinstance(confirmation, Confirmation):
         reason = confirmation.reason if confirmation else _no_confirmation(scoring, best, interrupted=interrupted)
         failure = results.StatedFailure(**vars(confirmation)) if confirmation else None
-        return results.UnconfirmedVerdict(**search, ratio=read, reason=reason, failure=failure)
+        return results.Verdict(**search, ratio=read, reason=reason, failure=failure)
     ratio = objective.ratio(confirmation)
     shown = stated(ratio) if ratio else StatedRatio(read)
     noise = objective.floor(confirmation)
