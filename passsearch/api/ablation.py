@@ -5,6 +5,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from passsearch.api.common import Progress, progress_callback, worker_limits
@@ -76,15 +77,15 @@ def ablate(
             WorkerEvaluator(session, log=measured.log, folder=measured.artifacts) as evaluator,
         ):
             ablation = ablate_run(document, evaluator, progress=report, left_s=left_s, until_decided=until_decided)
-        ablation["measured"]["measured_at"] = timestamp(measured.measured_at)
-        ablation["headline"] = ablation_headline(ablation)
-        write_json(folder / ABLATION, ablation)
-        if ablation["complete"]:
+        evidence = replace(ablation.measured, measured_at=timestamp(measured.measured_at))
+        ablation = replace(ablation, measured=evidence, headline=ablation_headline(ablation))
+        write_json(folder / ABLATION, ablation.to_json())
+        if ablation.complete:
             # The samples stay; artifacts are as large as the network's weights.
             shutil.rmtree(measured.artifacts, ignore_errors=True)
     finally:
         measured.close()
-    return Ablation(ablation)
+    return Ablation(ablation.to_json())
 
 
 def _time_left(timeout: float | None) -> Callable[[], float]:

@@ -123,10 +123,10 @@ class Ablation(dict[str, Any]):
     """The result of ``ablate``; its items are those of ``ablation.json`` in the run folder."""
 
     def __repr__(self) -> str:
-        return printable(ablation_text(self), keep="\n")
+        return printable(ablation_text(results.Ablation.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return ablation_html(self)
+        return ablation_html(results.Ablation.from_json(self))
 
 
 class Audit(dict[str, Any]):

@@ -131,7 +131,7 @@ def ablate(
     The passes are added one by one, and each is left out once; all of that is measured side by side.
     """
     from passsearch import api
-    from passsearch.report import ProgressBar, ablation_text
+    from passsearch.report import ProgressBar
 
     with ProgressBar() as progress:
         document = api.ablate(
@@ -145,7 +145,7 @@ def ablate(
             trust=trust,
             progress=progress,
         )
-    print_result(document, ablation_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
 
 
 def report(

@@ -28,15 +28,15 @@ from passsearch.report.listings import (
     need_text,
     parameter_row,
 )
-from passsearch.results import Audit
+from passsearch.results import Ablation, Audit
 
 
-def ablation_html(document: Mapping[str, Any]) -> str:
+def ablation_html(ablation: Ablation) -> str:
     """Return an ablation: its conclusion, a row for each step, and the evidence."""
     return fragment(
-        headline(document["headline"]),
-        html_table(STEP_TITLES, [step_cells(row) for row in document["rows"]]),
-        definitions(ablation_lines(document)),
+        headline(ablation.headline),
+        html_table(STEP_TITLES, [step_cells(row) for row in ablation.rows]),
+        definitions(ablation_lines(ablation)),
     )
 
 

@@ -90,7 +90,7 @@ def _ablation(record: RunRecord) -> Iterable[str]:
     if record.ablation is None:
         yield note(f"Not measured yet. Measure it: passsearch ablate {record.folder or 'RUN'}")
         return
-    yield f"<p>{html_text(record.ablation['headline'])}</p>"
+    yield f"<p>{html_text(record.ablation.headline)}</p>"
     for kind in ("ladder", "without"):
         for metric in (THROUGHPUT.name, COMPILE_TIME.name):
             chart = ablation_chart(record, metric=metric, kind=kind)

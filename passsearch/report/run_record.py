@@ -9,7 +9,7 @@ from typing import Any
 
 from passsearch.core import BuildOptions, parse_json
 from passsearch.errors import PassSearchError, UserError
-from passsearch.results import Candidate, RunResult
+from passsearch.results import Ablation, Candidate, RunResult
 from passsearch.store import Fact, Log, read_ablation, read_result
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class RunRecord:
         edges: Passes as they were applied, in that order.
         root: The network's state; empty if the log does not say.
         kernels: Seconds that every kernel takes in one inference, by name, by digest of the binary.
-        ablation: The content of ``ablation.json``; ``None`` without one.
+        ablation: Its ablation; ``None`` without one.
     """
 
     result: RunResult
@@ -52,7 +52,7 @@ class RunRecord:
     edges: tuple[AppliedPass, ...] = ()
     root: str = ""
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    ablation: Mapping[str, Any] | None = None
+    ablation: Ablation | None = None
 
     def build_time_s(self, candidate: Candidate) -> float | None:
         """Return the seconds after which a candidate was first built; ``None`` if the log does not say."""
@@ -136,9 +136,10 @@ def _json_object(path: Path) -> Mapping[str, Any] | None:
     return content if isinstance(content, Mapping) else None
 
 
-def _ablation(folder: Path) -> Mapping[str, Any] | None:
+def _ablation(folder: Path) -> Ablation | None:
     try:
-        return read_ablation(folder)
+        document = read_ablation(folder)
+        return None if document is None else Ablation.from_json(document)
     except UserError as error:
         _log.warning("the report leaves the ablation out: %s", error)
         return None

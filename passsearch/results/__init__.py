@@ -1,7 +1,17 @@
 """Typed records of every document: what commands print with ``--json``, and what the files of a run hold."""
 
+from passsearch.results.ablation import (
+    Ablation,
+    AblationEvidence,
+    AblationStep,
+    KernelTimes,
+    MinimalForm,
+    StepKind,
+    Worth,
+)
 from passsearch.results.audit import Audit, Check, SequenceGain
 from passsearch.results.candidate import (
+    AppliedPipeline,
     Build,
     Candidate,
     Deviation,
@@ -25,6 +35,7 @@ from passsearch.results.run import (
     ComposedPipeline,
     Contender,
     Decision,
+    DeploymentRecord,
     NoComposition,
     Outcome,
     PredictedTime,
@@ -41,6 +52,10 @@ from passsearch.results.run import (
 from passsearch.results.setup import MeasuredNetwork
 
 __all__ = [
+    "Ablation",
+    "AblationEvidence",
+    "AblationStep",
+    "AppliedPipeline",
     "Audit",
     "BestOfCatalog",
     "Build",
@@ -54,16 +69,19 @@ __all__ = [
     "ComposedPipeline",
     "Contender",
     "Decision",
+    "DeploymentRecord",
     "Deviation",
     "Device",
     "FailedCandidate",
     "FailedPipeline",
     "Input",
     "Interval",
+    "KernelTimes",
     "Latency",
     "MeasuredNetwork",
     "Measurement",
     "Memory",
+    "MinimalForm",
     "Model",
     "ModelCase",
     "NamedPipeline",
@@ -86,7 +104,9 @@ __all__ = [
     "Source",
     "StatedFailure",
     "StatedRatio",
+    "StepKind",
     "ValueRange",
     "Verdict",
     "Winner",
+    "Worth",
 ]

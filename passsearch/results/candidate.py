@@ -62,19 +62,21 @@ class StatedFailure(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Applied(Record):
-    pipeline: str = ""
+class AppliedPipeline(Record):
+    """A pipeline with its build.
+
+    Attributes:
+        pipeline: The passes; empty for none but those of the build.
+        build: The options of the build.
+    """
+
+    pipeline: str
     build: Build = Build()
 
 
 @dataclass(frozen=True, kw_only=True)
-class FailedCandidate(StatedFailure, _Applied):
-    """A candidate that failed, with the failure.
-
-    Attributes:
-        pipeline: The passes.
-        build: The options of the build.
-    """
+class FailedCandidate(StatedFailure, AppliedPipeline):
+    """A candidate that failed, with the failure."""
 
 
 @dataclass(frozen=True)

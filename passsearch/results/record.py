@@ -181,7 +181,7 @@ def _schema(kind: Any) -> dict[str, Any]:
     if origin is Annotated:
         return {**_schema(arguments[0]), **arguments[1].schema()}
     if origin is Literal:
-        return {"enum": [*arguments]}
+        return {"enum": [*arguments]} if len(arguments) > 1 else {"const": arguments[0]}
     if origin in (Union, UnionType):
         return _union_schema([_schema(each) for each in arguments])
     if origin is tuple and arguments[-1] is Ellipsis:

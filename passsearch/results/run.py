@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
 from passsearch.results.candidate import Candidate, FailedCandidate, Latency, NamedPipeline, StatedFailure
-from passsearch.results.network import Reference, Shape
+from passsearch.results.network import ModelCase, Reference, Shape, ValueRange
 from passsearch.results.parts import Interval, Positive, Ratios, StatedRatio
 from passsearch.results.record import Limits, Record, key, left_out
 from passsearch.results.setup import MeasuredNetwork
@@ -346,9 +346,13 @@ class DeploymentRecord(Record):
         expected: Digests of the outputs.
         seed: Seed of the inputs.
         inputs: Shape and type of every input.
+        calls: The cases, where there are several functions or sizes.
+        ranges: Random values of inputs.
+        samples: File with the samples of the user.
         factories: What makes each pass, by its name.
         tolerance: Largest deviation that is allowed.
         reference: What outputs were compared with.
+        mean_tolerance: Largest mean deviation that is allowed.
         paths: Import paths of the user's own passes.
     """
 
@@ -356,10 +360,14 @@ class DeploymentRecord(Record):
     expected: tuple[Mapping[str, object], ...]
     seed: int
     inputs: Mapping[str, tuple[Shape, str]]
+    calls: tuple[ModelCase, ...] = left_out(())
+    ranges: Mapping[str, ValueRange] | None = left_out()
+    samples: str | None = left_out()
     factories: Mapping[str, str]
     tolerance: float | None
-    reference: Reference | None = None
-    paths: tuple[str, ...] = ()
+    reference: Reference | None = left_out()
+    mean_tolerance: float | None = left_out()
+    paths: tuple[str, ...] = left_out(())
 
 
 @dataclass(frozen=True, kw_only=True)

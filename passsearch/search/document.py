@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import passsearch.results as results
 from passsearch.core import MAIN, Candidate, Failure, timestamp
@@ -91,7 +91,7 @@ def run_result(
 def _rejected(rejected: Rejected) -> results.RejectedWinner:
     """Return the winner of the search that is not recommended, and why."""
     candidate = rejected.scored.candidate
-    ratio = stated(rejected.ratio) if rejected.ratio else None
+    ratio = stated(rejected.ratio)
     return results.RejectedWinner(name=candidate.name, **_pipeline(candidate), ratio=ratio, reason=rejected.reason)
 
 
@@ -205,14 +205,13 @@ def compiler_of(session: Session) -> Compiler:
     )
 
 
-def ratio_document(ratio: Ratio | None) -> Document | None:
-    """Return a ratio with its interval, which is ``null`` for too few repetitions; ``null`` where nothing runs."""
-    return None if ratio is None else ratio.to_json()
-
-
-def stated(ratio: Ratio) -> StatedRatio:
+@overload
+def stated(ratio: Ratio) -> StatedRatio: ...
+@overload
+def stated(ratio: Ratio | None) -> StatedRatio | None: ...
+def stated(ratio: Ratio | None) -> StatedRatio | None:
     """Return a ratio as documents state it, without an interval of too few repetitions."""
-    return StatedRatio.from_json(ratio.to_json())
+    return None if ratio is None else StatedRatio.from_json(ratio.to_json())
 
 
 def ratios_of(confirmation: Confirmation) -> dict[str, StatedRatio | None]:
@@ -226,7 +225,7 @@ def ratios_of(confirmation: Confirmation) -> dict[str, StatedRatio | None]:
         "throughput_at_end": confirmation.throughput_at_end,
         **{name: ratio for name, ratio in consumed.items() if ratio},
     }
-    return {name: stated(ratio) if ratio else None for name, ratio in ratios.items()}
+    return {name: stated(ratio) for name, ratio in ratios.items()}
 
 
 def _pipeline(candidate: Candidate) -> dict[str, Any]:
@@ -239,7 +238,7 @@ def _identity(scored: Scored) -> dict[str, Any]:
         **_pipeline(scored.candidate),
         "state": scored.built.state,
         "binary": scored.built.digest,
-        "ratio": stated(scored.ratio) if scored.ratio else None,
+        "ratio": stated(scored.ratio),
         "outputs": scored.built.agreement.stated,
     }
 
@@ -336,7 +335,7 @@ def _ratios(
 ) -> dict[str, StatedRatio | None]:
     if isinstance(confirmation, Confirmation):
         return ratios_of(confirmation)
-    read = stated(best.ratio) if best.ratio else None
+    read = stated(best.ratio)
     return {THROUGHPUT.name: read, COMPILE_TIME.name: StatedRatio(scoring.gain(COMPILE_TIME, best)), "twin": None}
 
 

@@ -10,7 +10,7 @@ from passsearch.errors import UserError
 from passsearch.report import RunRecord, history_chart, kernels_chart, pareto_chart, read_run, space_chart
 from passsearch.report.charts import Chart, ablation_chart, chart_html, chart_svg, ratio_chart, ratios_chart
 from passsearch.report.charts.chart import BEST, OTHER, Axis, Point, Series
-from passsearch.results import RunResult, StatedRatio
+from passsearch.results import Ablation, RunResult, StatedRatio
 
 read = RunResult.from_json
 
@@ -83,7 +83,7 @@ def test_missing_kernels_are_a_line(result: dict[str, Any]) -> None:
 
 
 def test_an_ablation_has_both_orders(result: dict[str, Any], ablation: dict[str, Any]) -> None:
-    record = RunRecord(read(result), ablation=ablation)
+    record = RunRecord(read(result), ablation=Ablation.from_json(ablation))
     ladder, without = (ablation_chart(record, kind=kind) for kind in ("ladder", "without"))
 
     assert ladder.y.labels == without.y.labels == ("SimplifyInference", "AlterOpLayout")

@@ -11,13 +11,13 @@ import pytest
 from passsearch.cli.app import application
 from passsearch.report import RunRecord, read_run, report_page
 from passsearch.report.commands import tune_command
-from passsearch.results import RunResult
+from passsearch.results import Ablation, RunResult
 
 read = RunResult.from_json
 
 
 def test_the_page_of_a_run_has_every_part(run: Path, ablation: dict[str, Any]) -> None:
-    page = report_page([replace(read_run(run), ablation=ablation)])
+    page = report_page([replace(read_run(run), ablation=Ablation.from_json(ablation))])
 
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     assert titles == [
@@ -44,7 +44,7 @@ def test_the_page_needs_no_network_and_runs_nothing(run: Path) -> None:
 
 def test_the_winner_is_explained_pass_by_pass(run: Path, ablation: dict[str, Any]) -> None:
     ablation["rows"][2]["pass"] = "AlterOpLayout"
-    page = report_page([replace(read_run(run), ablation=ablation)])
+    page = report_page([replace(read_run(run), ablation=Ablation.from_json(ablation))])
 
     assert "Replaces operators that only matter in training" in page, "the text of the catalog"
     assert "gain: throughput 1.500 [1.400, 1.600]" in page
@@ -58,9 +58,9 @@ def test_a_pass_that_occurs_twice_has_its_worth_at_its_place(
     record = read_run(run)
     best = replace(record.result.best, pipeline="FoldConstant,FuseOps,FoldConstant")
     ablation["rows"][2]["pass"], ablation["rows"][3]["pass"] = rest
-    page = report_page(
-        [replace(record, result=replace(record.result, best=best), ablation={**ablation, "dropped": ["FoldConstant"]})]
-    )
+    record = replace(record, result=replace(record.result, best=best))
+    dropped = Ablation.from_json({**ablation, "dropped": ["FoldConstant"]})
+    page = report_page([replace(record, ablation=dropped)])
     section = page[page.index("The winner") :]
 
     texts = ["gain: throughput 1.500", "needed: without it"]
@@ -103,7 +103,7 @@ def test_names_from_anywhere_are_escaped(run: Path, ablation: dict[str, Any]) ->
         edges=(*record.edges, type(record.edges[0])("a", mark, mark)),
         root="a",
         kernels={"old": {mark: 1.0}, "new": {mark: 2.0}},
-        ablation={**ablation, "rows": rows, "headline": mark, "dropped": [mark], "baseline": mark},
+        ablation=Ablation.from_json({**ablation, "rows": rows, "headline": mark, "dropped": [mark], "baseline": mark}),
     )
     page = report_page([evil, evil])
 

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from passsearch.results import Record, RunResult
+from passsearch.results import Ablation, Record, RunResult
 
 TESTS = Path(__file__).parents[1]
 DOCUMENTS: list[tuple[type[Record], Path]] = [
     *((RunResult, file) for file in sorted((TESTS / "data" / "results").glob("*.json"))),
     (RunResult, TESTS / "report" / "data" / "result.json"),
+    (Ablation, TESTS / "data" / "ablations" / "resnet_tiny-relax.json"),
 ]
+OTHER_ORDERS = {".measured: order"}
+"""Places where an earlier version wrote the keys of an ablation in another order."""
 
 
 def differences(written: Any, read: Any, place: str = "") -> list[str]:
@@ -30,5 +33,5 @@ def differences(written: Any, read: Any, place: str = "") -> list[str]:
 def test_a_record_has_the_values_of_its_document_in_the_same_order(record: type[Record], file: Path) -> None:
     document = json.loads(file.read_text())
     read = record.from_json(document)
-    assert differences(document, read.to_json()) == []
+    assert {*differences(document, read.to_json())} <= OTHER_ORDERS
     assert record.from_json(read.to_json()) == read
