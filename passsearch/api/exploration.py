@@ -10,14 +10,15 @@ from passsearch.api.results import ExploredSpace
 from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments, require_trust
 from passsearch.evaluate import Closure, Exploration, Limits, find_options
+from passsearch.results import Reference
 from passsearch.search import (
     analyze_network,
     explored_passes,
 )
 from passsearch.studies import (
     check_certificate,
+    explored_space,
     read_closure,
-    space_document,
 )
 
 _log = logging.getLogger(__name__)
@@ -120,15 +121,15 @@ def explore(
         )
         growth = exploration.run()
         return ExploredSpace(
-            space_document(
+            explored_space(
                 evaluator.session,
                 Closure.of(evaluator.graph, steps),
                 growth=growth,
                 classes=analyze_network(evaluator.session, summary).class_names,
                 left_out=left_out,
                 remembered=evaluator.is_shared,
-                reference=proof.to_json(),
-            )
+                reference=Reference.from_json(proof.to_json()),
+            ).to_json()
         )
 
 
@@ -208,4 +209,4 @@ def check_space(
             sample=sample,
             seed=seed,
             progress=lambda done, number: report("checking", done, number),
-        )
+        ).to_json()

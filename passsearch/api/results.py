@@ -143,7 +143,7 @@ class ExploredSpace(dict[str, Any]):
     """The result of ``explore``; its items are those that ``passsearch explore --out`` writes."""
 
     def __repr__(self) -> str:
-        return printable(space_text(self), keep="\n")
+        return printable(space_text(results.ExploredSpace.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return space_html(self)
+        return space_html(results.ExploredSpace.from_json(self))

@@ -28,7 +28,7 @@ from passsearch.report.listings import (
     need_text,
     parameter_row,
 )
-from passsearch.results import Ablation, Audit
+from passsearch.results import Ablation, Audit, ExploredSpace
 
 
 def ablation_html(ablation: Ablation) -> str:
@@ -73,13 +73,13 @@ def audit_html(audit: Audit) -> str:
     )
 
 
-def space_html(document: Mapping[str, Any]) -> str:
+def space_html(space: ExploredSpace) -> str:
     """Return an explored space: its size, and the effect of every pass."""
-    closed = "closed" if document["closed"] else "not closed"
+    closed = "closed" if space.closed else "not closed"
     return fragment(
-        headline(f"{document['model']['name']}: {document['states']} states, {closed}"),
-        definitions([*summary_lines(document), *closure_lines(document)]),
-        html_table(("pass", "new states", "enables", "disables"), pass_rows(document), is_text=True),
+        headline(f"{space.model.name}: {space.states} states, {closed}"),
+        definitions([*summary_lines(space), *closure_lines(space)]),
+        html_table(("pass", "new states", "enables", "disables"), pass_rows(space), is_text=True),
     )
 
 

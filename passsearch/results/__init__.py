@@ -25,7 +25,7 @@ from passsearch.results.candidate import (
     StatedFailure,
 )
 from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
-from passsearch.results.network import Input, Model, ModelCase, Reference, ValueRange
+from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
 from passsearch.results.parts import Compiler, Device, Interval, Ratios, StatedRatio
 from passsearch.results.record import Record
 from passsearch.results.run import (
@@ -50,6 +50,7 @@ from passsearch.results.run import (
     Winner,
 )
 from passsearch.results.setup import MeasuredNetwork
+from passsearch.results.space import CertificateCheck, ClosedPart, ExploredSpace, PassPair, SequenceCount, SpaceGraph
 
 __all__ = [
     "Ablation",
@@ -61,8 +62,10 @@ __all__ = [
     "Build",
     "Candidate",
     "CaseResult",
+    "CertificateCheck",
     "Check",
     "ClassLabel",
+    "ClosedPart",
     "ComparedPipeline",
     "Comparison",
     "Compiler",
@@ -72,6 +75,7 @@ __all__ = [
     "DeploymentRecord",
     "Deviation",
     "Device",
+    "ExploredSpace",
     "FailedCandidate",
     "FailedPipeline",
     "Input",
@@ -85,10 +89,12 @@ __all__ = [
     "Model",
     "ModelCase",
     "NamedPipeline",
+    "NetworkIdentity",
     "NoComposition",
     "Outcome",
     "Outputs",
     "Pair",
+    "PassPair",
     "PredictedTime",
     "Ratios",
     "Reading",
@@ -100,8 +106,10 @@ __all__ = [
     "RunLimits",
     "RunResult",
     "SearchedSpace",
+    "SequenceCount",
     "SequenceGain",
     "Source",
+    "SpaceGraph",
     "StatedFailure",
     "StatedRatio",
     "StepKind",

@@ -62,13 +62,25 @@ class ModelCase(Record):
 
 
 @dataclass(frozen=True)
-class Model(Record):
-    """The network.
+class NetworkIdentity(Record):
+    """A network by its file.
 
     Attributes:
         name: Its name.
         source: The file, or the name in the zoo.
         sha256: Digest of the file.
+    """
+
+    name: str
+    source: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Model(NetworkIdentity):
+    """The network.
+
+    Attributes:
         batch: Samples per inference.
         inputs: Its inputs by name.
         samples: Number of samples of the user.
@@ -77,9 +89,6 @@ class Model(Record):
         cases: The cases, where there are several functions or sizes.
     """
 
-    name: str
-    source: str
-    sha256: str
     batch: int | None
     inputs: Mapping[str, Input] | None = None
     samples: int = left_out(0)
