@@ -109,10 +109,10 @@ def profile(
             opened = _open_network(subject, example_inputs, pipelines, **network, **common)
         with opened as (evaluator, candidates):
             peaks, reason = _peaks(evaluator.session)
-            document = profile_candidates(
+            profiled = profile_candidates(
                 evaluator, candidates, peaks=peaks, peaks_reason=reason, energy=energy, progress=report
             )
-            return Profile(document)
+            return Profile(profiled.to_json())
 
 
 def _refuse_network_options(run: Path, *options: object) -> None:

@@ -102,10 +102,10 @@ class Profile(dict[str, Any]):
     """The result of ``profile``; its items are those of ``passsearch profile --json``."""
 
     def __repr__(self) -> str:
-        return printable(profile_text(self), keep="\n")
+        return printable(profile_text(results.Profile.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return profile_html(self)
+        return profile_html(results.Profile.from_json(self))
 
     def plot(self, kind: str = "roofline") -> Any:
         """Return a chart as a ``plotly.graph_objects.Figure``, which a notebook shows.
@@ -116,7 +116,7 @@ class Profile(dict[str, Any]):
         Raises:
             UserError: plotly is not installed, there is no such chart, or the profile lacks what it shows.
         """
-        return plotly_figure(profile_chart(self, kind))
+        return plotly_figure(profile_chart(results.Profile.from_json(self), kind))
 
 
 class Ablation(dict[str, Any]):

@@ -27,6 +27,7 @@ from passsearch.results.candidate import (
 from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
 from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
 from passsearch.results.parts import Compiler, Device, Interval, Ratios, StatedRatio
+from passsearch.results.profile import BlockTime, KernelCall, MeasuredPeaks, Profile, ProfiledKernel, ProfiledPipeline
 from passsearch.results.record import Record
 from passsearch.results.run import (
     BestOfCatalog,
@@ -59,6 +60,7 @@ __all__ = [
     "AppliedPipeline",
     "Audit",
     "BestOfCatalog",
+    "BlockTime",
     "Build",
     "Candidate",
     "CaseResult",
@@ -80,9 +82,11 @@ __all__ = [
     "FailedPipeline",
     "Input",
     "Interval",
+    "KernelCall",
     "KernelTimes",
     "Latency",
     "MeasuredNetwork",
+    "MeasuredPeaks",
     "Measurement",
     "Memory",
     "MinimalForm",
@@ -96,6 +100,9 @@ __all__ = [
     "Pair",
     "PassPair",
     "PredictedTime",
+    "Profile",
+    "ProfiledKernel",
+    "ProfiledPipeline",
     "Ratios",
     "Reading",
     "Record",
