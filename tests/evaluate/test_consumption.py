@@ -92,7 +92,7 @@ def compare(session: Session, names: list[str], folder: Path) -> list[dict[str, 
         side = Side(evaluator, [named_candidate(session, name) for name in names])
         rows: list[dict[str, Any]] = compare_candidates(
             [side], ComparisonOptions(processes=1), progress=lambda *_: None
-        )["rows"]
+        ).to_json()["rows"]
         return rows
 
 
