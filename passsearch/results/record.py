@@ -55,7 +55,7 @@ class Record:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        values = ((each, getattr(self, each.name)) for each in _fields(type(self)))
+        values = ((each, getattr(self, each.name)) for each in keys_of(type(self)))
         return {each.key: _json(value) for each, value in values if not (each.is_left_out and value == each.default)}
 
     @classmethod
@@ -66,7 +66,7 @@ class Record:
             UserError: A key is missing.
         """
         values = {}
-        for each in _fields(cls):
+        for each in keys_of(cls):
             if each.key in content:
                 values[each.name] = each.read(content[each.key])
             elif each.is_required:
@@ -78,13 +78,13 @@ class Record:
         """Return the JSON Schema of the object."""
         return {
             "type": "object",
-            "required": [each.key for each in _fields(cls) if each.is_required],
-            "properties": {each.key: _schema(each.kind) for each in _fields(cls)},
+            "required": [each.key for each in keys_of(cls) if each.is_required],
+            "properties": {each.key: _schema(each.kind) for each in keys_of(cls)},
         }
 
 
 @dataclass(frozen=True)
-class _Field:
+class Key:
     """A field of a record; ``kind`` is its type."""
 
     name: str
@@ -96,20 +96,20 @@ class _Field:
     read: Callable[[Any], Any]
 
 
-def _fields(record: Any) -> tuple[_Field, ...]:
+def keys_of(record: Any) -> tuple[Key, ...]:
     """Return the fields of a class of records."""
-    return _cached_fields(record)
+    return _cached_keys(record)
 
 
 @cache
-def _cached_fields(record: Any) -> tuple[_Field, ...]:
+def _cached_keys(record: Any) -> tuple[Key, ...]:
     kinds = get_type_hints(record, include_extras=True)
-    return tuple(_field(each, kinds[each.name]) for each in fields(record))
+    return tuple(_key(each, kinds[each.name]) for each in fields(record))
 
 
-def _field(declared: Field[Any], kind: Any) -> _Field:
+def _key(declared: Field[Any], kind: Any) -> Key:
     options = declared.metadata
-    return _Field(
+    return Key(
         name=declared.name,
         key=options.get(_KEY, declared.name),
         kind=kind,
@@ -158,7 +158,7 @@ def _read_member(members: list[tuple[Any, Callable[[Any], Any]]], value: Any) ->
         return None
     *others, (_, last) = members
     for kind, read in others:
-        if not _is_record(kind) or all(each.key in value for each in _fields(kind) if each.is_required):
+        if not _is_record(kind) or all(each.key in value for each in keys_of(kind) if each.is_required):
             return read(value)
     return last(value)
 

@@ -172,7 +172,8 @@ class Contender(Candidate):
 
     Attributes:
         compile_samples_s: Seconds of every fresh compile.
-        compile_parts_s: Seconds by part of a compile.
+        compile_parts_s: Seconds by part of a compile: ``passes``, ``constants``, ``lowering``, ``codegen`` and
+            ``writing``.
     """
 
     compile_samples_s: tuple[float, ...] = left_out(())
@@ -389,8 +390,9 @@ class RunResult(MeasuredNetwork):
         rejected: The winner of the search where ``best`` is another one. Where ``best`` is the baseline, the verdict
             has the ratio of this candidate.
         cases: With several functions or sizes, what each takes.
-        ratios: Confirmed ratios by metric: those of objectives; ``twin``, another build of the baseline to it, or of a
-            winner that is much faster; ``throughput_of_medians``; ``throughput_at_end``, by the last rounds.
+        ratios: Confirmed ratios by metric: those of objectives, consumption where it was read; ``twin``, another build
+            of the baseline to it, or of a winner that is more than twice as fast as a baseline of more than half a
+            second; ``throughput_of_medians``; ``throughput_at_end``, by the last third of the rounds.
         pareto: The Pareto front, as the search measured it.
         trials: All candidates, as the search measured them.
         failures: Number of failed candidates by kind.

@@ -1,7 +1,6 @@
 """Texts of results."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -414,13 +413,6 @@ def test_a_certificate_says_how_far_other_combinations_are_and_how_well_the_pred
     assert "none is predicted to be faster; measured" in " ".join(result_text(read(at_bound), width=400).split())
     earlier = {**measured, "composition": {name: composition[name] for name in composition if name != "bound_s"}}
     assert "certificate:" not in result_text(read(earlier))
-
-
-def test_the_reference_lists_every_key_of_a_result(result: dict[str, Any]) -> None:
-    section = (Path(__file__).parents[2] / "docs" / "reference" / "result.md").read_text()
-    measured = {key for row in ("baseline", "best") for key in result[row]}
-    keys = {*result, *result["verdict"], *result["ratios"], *result["space"], *result["seconds"], *measured}
-    assert sorted(key for key in keys if f"`{key}`" not in section) == []
 
 
 def test_estimates_that_contradict_each_other_are_undecided_whatever_the_fastest_say(result: dict[str, Any]) -> None:
