@@ -7,7 +7,7 @@ from typing import Any
 from passsearch.objectives import IMPROVED, verdict_outcome
 from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.results import Audit, Verdict
+from passsearch.results import Audit, CatalogCheck, CheckedEntry, CheckedSequence, Verdict
 
 CHECK_TITLES = ("", "what", "result")
 
@@ -158,30 +158,29 @@ def catalog_entry_text(entry: Mapping[str, Any]) -> str:
     return "\n\n".join(["\n".join(paragraphs), *([table(PARAMETER_TITLES, rows, width=width)] if rows else [])])
 
 
-def catalog_check_text(document: Mapping[str, Any]) -> str:
+def catalog_check_text(check: CatalogCheck) -> str:
     """Return the problems that a TVM has with the catalog's entries, and how many entries have none."""
-    entries = document.get("entries") or []
-    rows = [(entry["name"], _check_outcome(entry)) for entry in entries]
-    valid = sum(not entry["problems"] and not entry["skipped"] for entry in entries)
-    toolchain = f"toolchain {document.get('toolchain')}, TVM {document.get('tvm_version')}"
-    total = f"{valid} of {len(entries)} entries are valid for {toolchain}."
+    rows = [(entry.name, _check_outcome(entry)) for entry in check.entries]
+    valid = sum(not entry.problems and not entry.skipped for entry in check.entries)
+    toolchain = f"toolchain {check.toolchain}, TVM {check.tvm_version}"
+    total = f"{valid} of {len(rows)} entries are valid for {toolchain}."
     parts = [table(("pass", "outcome"), rows, width=text_width()), total]
-    if sequences := document.get("sequences"):
-        cells = [(row["name"], row["network"], _sequence_outcome(row)) for row in sequences]
-        equal = sum(not row["problem"] for row in sequences)
+    if check.sequences:
+        cells = [(sequence.name, sequence.network, _sequence_outcome(sequence)) for sequence in check.sequences]
+        equal = sum(not sequence.problem for sequence in check.sequences)
         parts += [table(("sequence", "network", "outcome"), cells, width=text_width())]
-        parts += [f"{equal} of {len(sequences)} sequences reach the same IR in a process of their own."]
+        parts += [f"{equal} of {len(cells)} sequences reach the same IR in a process of their own."]
     return "\n\n".join(parts)
 
 
-def _sequence_outcome(row: Mapping[str, Any]) -> str:
-    return str(row["problem"]) or (f"refused: {row['refusal']}" if row["refusal"] else "ok")
+def _sequence_outcome(sequence: CheckedSequence) -> str:
+    return sequence.problem or (f"refused: {sequence.refusal}" if sequence.refusal else "ok")
 
 
-def _check_outcome(entry: Mapping[str, Any]) -> str:
-    if entry["problems"]:
-        return "; ".join(entry["problems"])
-    return f"not checked: {entry['skipped']}" if entry["skipped"] else "ok"
+def _check_outcome(entry: CheckedEntry) -> str:
+    if entry.problems:
+        return "; ".join(entry.problems)
+    return f"not checked: {entry.skipped}" if entry.skipped else "ok"
 
 
 def feature_row(name: str, feature: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -24,11 +24,12 @@ from passsearch.results.candidate import (
     Reading,
     StatedFailure,
 )
+from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
 from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
 from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
 from passsearch.results.parts import Compiler, Device, Interval, Ratios, StatedRatio
 from passsearch.results.profile import BlockTime, KernelCall, MeasuredPeaks, Profile, ProfiledKernel, ProfiledPipeline
-from passsearch.results.record import Record
+from passsearch.results.record import Key, Record
 from passsearch.results.run import (
     BestOfCatalog,
     CaseResult,
@@ -64,8 +65,11 @@ __all__ = [
     "Build",
     "Candidate",
     "CaseResult",
+    "CatalogCheck",
     "CertificateCheck",
     "Check",
+    "CheckedEntry",
+    "CheckedSequence",
     "ClassLabel",
     "ClosedPart",
     "ComparedPipeline",
@@ -84,6 +88,7 @@ __all__ = [
     "Interval",
     "KernelCall",
     "KernelTimes",
+    "Key",
     "Latency",
     "MeasuredNetwork",
     "MeasuredPeaks",
