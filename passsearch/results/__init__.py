@@ -10,6 +10,7 @@ from passsearch.results.ablation import (
     Worth,
 )
 from passsearch.results.audit import Audit, Check, SequenceGain
+from passsearch.results.batch import BatchResults, BatchStates, CrossRow, FoundRow, JobProgress
 from passsearch.results.candidate import (
     AppliedPipeline,
     Build,
@@ -60,6 +61,8 @@ __all__ = [
     "AblationStep",
     "AppliedPipeline",
     "Audit",
+    "BatchResults",
+    "BatchStates",
     "BestOfCatalog",
     "BlockTime",
     "Build",
@@ -77,6 +80,7 @@ __all__ = [
     "Compiler",
     "ComposedPipeline",
     "Contender",
+    "CrossRow",
     "Decision",
     "DeploymentRecord",
     "Deviation",
@@ -84,8 +88,10 @@ __all__ = [
     "ExploredSpace",
     "FailedCandidate",
     "FailedPipeline",
+    "FoundRow",
     "Input",
     "Interval",
+    "JobProgress",
     "KernelCall",
     "KernelTimes",
     "Key",
