@@ -23,7 +23,6 @@ from passsearch.report import (
     profile_chart,
     profile_html,
     profile_text,
-    rival_ratios,
     space_html,
     space_text,
 )
@@ -34,7 +33,7 @@ class AppliedPipeline(dict[str, Any]):
     """The result of ``apply``; its items are those of ``passsearch apply --json``."""
 
     def __repr__(self) -> str:
-        return printable(application_text(self), keep="\n")
+        return printable(application_text(results.Application.from_json(self)), keep="\n")
 
 
 class Analysis(NetworkAnalysis):
@@ -59,13 +58,12 @@ class CompiledNetwork(dict[str, Any]):
     """The result of ``compile``; its items are those of ``passsearch compile --json``."""
 
     def __repr__(self) -> str:
-        return printable(compiled_text(self), keep="\n")
+        return printable(compiled_text(results.Compilation.from_json(self)), keep="\n")
 
     @property
     def is_slower(self) -> bool:
         """True if a rival is faster by the whole interval, of the fastest runs or of the medians."""
-        ratios = [ratio for row in self["rivals"].values() for ratio in rival_ratios(row)]
-        return any(ratio["interval"][1] is not None and ratio["interval"][1] < 1 for ratio in ratios)
+        return any(rival.is_ahead for rival in results.Compilation.from_json(self).measured_rivals.values())
 
 
 class CatalogPass(dict[str, Any]):

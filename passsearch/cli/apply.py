@@ -55,7 +55,6 @@ def apply(
     types = read_inputs(inputs)
     check_environment(toolchain)
     from passsearch import api
-    from passsearch.report import application_text
 
     document = api.apply(
         model,
@@ -73,5 +72,5 @@ def apply(
         catalogs=catalogs or (),
         trust=trust,
     )
-    print_result(document, application_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
     return NEGATIVE if document["failure"] else 0

@@ -68,7 +68,7 @@ def compile_network(
     types = read_inputs(inputs)
     check_environment(toolchain)
     from passsearch import api
-    from passsearch.report import ProgressBar, compiled_text
+    from passsearch.report import ProgressBar
 
     network: dict[str, Any] = {"inputs": types, "batch": batch, "function": function, "sizes": sizes}
     network |= {"keep_symbolic": keep_symbolic, "samples": samples, "target": target, "toolchain": toolchain}
@@ -88,5 +88,5 @@ def compile_network(
             progress=progress,
             **network,
         )
-    print_result(document, compiled_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
     return NEGATIVE if only_if_faster and document.is_slower else 0

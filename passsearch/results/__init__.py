@@ -9,6 +9,7 @@ from passsearch.results.ablation import (
     StepKind,
     Worth,
 )
+from passsearch.results.application import Application, AppliedStep
 from passsearch.results.audit import Audit, Check, SequenceGain
 from passsearch.results.batch import BatchResults, BatchStates, CrossRow, FoundRow, JobProgress
 from passsearch.results.candidate import (
@@ -27,6 +28,7 @@ from passsearch.results.candidate import (
 )
 from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
 from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
+from passsearch.results.compilation import ChosenPipeline, Compilation, FailedRival, MeanLatency, Rival, TriedPipeline
 from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
 from passsearch.results.parts import Compiler, Device, Interval, Ratios, StatedRatio
 from passsearch.results.profile import BlockTime, KernelCall, MeasuredPeaks, Profile, ProfiledKernel, ProfiledPipeline
@@ -59,7 +61,9 @@ __all__ = [
     "Ablation",
     "AblationEvidence",
     "AblationStep",
+    "Application",
     "AppliedPipeline",
+    "AppliedStep",
     "Audit",
     "BatchResults",
     "BatchStates",
@@ -73,10 +77,12 @@ __all__ = [
     "Check",
     "CheckedEntry",
     "CheckedSequence",
+    "ChosenPipeline",
     "ClassLabel",
     "ClosedPart",
     "ComparedPipeline",
     "Comparison",
+    "Compilation",
     "Compiler",
     "ComposedPipeline",
     "Contender",
@@ -88,6 +94,7 @@ __all__ = [
     "ExploredSpace",
     "FailedCandidate",
     "FailedPipeline",
+    "FailedRival",
     "FoundRow",
     "Input",
     "Interval",
@@ -96,6 +103,7 @@ __all__ = [
     "KernelTimes",
     "Key",
     "Latency",
+    "MeanLatency",
     "MeasuredNetwork",
     "MeasuredPeaks",
     "Measurement",
@@ -121,6 +129,7 @@ __all__ = [
     "RegionDecision",
     "RejectedWinner",
     "Reproducer",
+    "Rival",
     "RunLimits",
     "RunResult",
     "SearchedSpace",
@@ -131,6 +140,7 @@ __all__ = [
     "StatedFailure",
     "StatedRatio",
     "StepKind",
+    "TriedPipeline",
     "ValueRange",
     "Verdict",
     "Winner",
