@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 
 from passsearch.evaluate import Session, open_session
 from passsearch.frontends import resolve
-from passsearch.search import toolchain_document
+from passsearch.search.document import compiler_of
 from passsearch.toolchain import cache_folder
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +64,7 @@ def network_session(model: str, toolchain: str | None = None) -> Session:
 
 def provenance(session: Session) -> dict[str, Any]:
     """Return date, machine, target and compiler."""
-    machine = {"device": session.sensors.device, "target": session.target, "toolchain": toolchain_document(session)}
+    machine = {"device": session.sensors.device, "target": session.target, "toolchain": compiler_of(session).to_json()}
     return {"date": today(), **machine}
 
 

@@ -16,6 +16,7 @@ ROOT_NAME = "passsearch"
 STEPS = (
     {"errors", "standalone"},
     {"core"},
+    {"results"},
     {"catalog", "analysis", "dialects"},
     {"measure", "store", "frontends", "toolchain"},
     {"worker"},

@@ -140,7 +140,11 @@ def try_rules(settings: Settings, seconds: float) -> Row:
             rows[name] = (
                 {"failure": built.to_json()}
                 if isinstance(built, Failure)
-                else {"compile_s": built.seconds, "first_run_s": built.run_s, "outputs": built.agreement.to_json()}
+                else {
+                    "compile_s": built.seconds,
+                    "first_run_s": built.run_s,
+                    "outputs": built.agreement.stated.to_json(),
+                }
             )
             settings.keep(rows)
     return rows
@@ -224,7 +228,8 @@ def measure(network: str, settings: Settings, seconds: float) -> Row:
         def report(text: str, done: int, total: int) -> None:
             print(f"{network}: {text} {done}/{total}", file=sys.stderr, flush=True)
 
-        document = compare_candidates([Side(evaluator, list(candidates.values()))], options, progress=report)
+        compared = compare_candidates([Side(evaluator, list(candidates.values()))], options, progress=report)
+    document = compared.to_json()
     rows = {label: measurement_row(row) for label, row in zip(candidates, document["rows"], strict=True)}
     kept = {key: document[key] for key in ("target", "device", "noise_floor", "processes", "pairs")}
     return {"rows": rows, **kept, "paper": paper_values(network)}

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.common import RESULTS, ROOT, markdown, options, read, today, write, write_part
 from benchmarks.common import in_own_process as run_in_own_process
 from passsearch.api.common import model_file, open_evaluator
-from passsearch.core import Candidate, Failure, strict_limit
+from passsearch.core import Candidate, Failure, NetworkOptions, strict_limit
 from passsearch.dialects.case_inputs import case_inputs
 from passsearch.dialects.comparison import relative_deviation
 from passsearch.errors import PassSearchError
@@ -108,7 +108,8 @@ def write_answers(name: str, lines: Path, dialects: Sequence[str]) -> None:
 
 def answers(network: Network, dialect: str) -> Iterator[dict[str, Any]]:
     """Yield what is known after each step: read, imported, analysed, built, equal."""
-    file = model_file(network.model, network.example_inputs, inputs=network.inputs, batch=None, toolchain=dialect)
+    options = NetworkOptions(inputs=network.inputs, toolchain=dialect)
+    file = model_file(network.model, network.example_inputs, options)
     yield {"step": "read", "route": file.format}
     session = open_session(file, toolchain=dialect, target=None, reference="import")
     session = replace(session, output_cases=(CASE,))

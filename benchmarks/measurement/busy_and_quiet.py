@@ -25,8 +25,8 @@ from typing import Any
 from benchmarks.common import RESULTS, busy, network_session, options, write_row
 from benchmarks.faults.disturbed_run import read_facts
 from benchmarks.faults.tiny_networks import write_network
-from passsearch.report.formatting import lookup
 from passsearch.report.rows import MOST_CONTRADICTION, Row, level_rows, result_rows
+from passsearch.results import Candidate, RunResult
 
 NETWORK = "residual"
 """One of ``tiny_networks.NETWORKS``: a search of half a minute measures some candidates even on a busy machine."""
@@ -84,20 +84,22 @@ def search(network: Path, number: int, *, limit_s: float, toolchain: str) -> dic
     if done.returncode not in (0, 1, 5):
         return {"failure": done.stderr.strip().splitlines()[-1]}
     document = json.loads(done.stdout)
-    tables = (result_rows(document), level_rows(document))
+    result = RunResult.from_json(document)
+    tables = (result_rows(result), level_rows(result))
     edges = [fact for (kind, _), fact in dict(read_facts(run / "log.jsonl")).items() if kind == "edge"]
     return {
         "wall_s": round(wall_s, 1),
         "total_s": round(document["seconds"]["total"], 1),
         "plans": [line for line in done.stderr.splitlines() if line.startswith("plan: ")],
-        "ended": lookup(document, "space", "ended") or "",
+        "ended": result.space.ended or "",
         **{key: document["verdict"][key] for key in ("confirmed", "reason", "ratio")},
-        **{f"{name}_ms": _ms(document[name]) for name in ("baseline", "best")},
+        "baseline_ms": _ms(result.baseline),
+        "best_ms": _ms(result.best),
         "baseline_compile_s": round(document["baseline"]["compile_s"], 2),
-        "foreign_percent": lookup(document["best"], "conditions", "foreign_percent"),
+        "foreign_percent": (result.best.conditions or {}).get("foreign_percent"),
         "trials": len(document["trials"]),
         "largest_contradiction": round(max(map(contradiction, tables)), 3),
-        "withheld": sum(row.measurement.get("withheld", False) for rows in tables for row in rows),
+        "withheld": sum(row.is_withheld for rows in tables for row in rows),
         "recalled": recalled_times(run),
         "recalled_edges": sum(fact.get("earlier", False) for fact in edges),
     }
@@ -113,8 +115,9 @@ def passes(row: Mapping[str, Any]) -> bool:
 
 def contradiction(rows: list[Row]) -> float:
     """Return by which factor a row's ratio differs from that of the latencies in its table, at most."""
-    medians = [lookup(row.measurement, "latency_s", "median") for row in rows]
-    ratios = [lookup(row.throughput_ratio, "ratio") for row in rows]
+    latencies = [None if row.is_withheld else row.candidate.latency_s for row in rows]
+    medians = [latency and latency.median for latency in latencies]
+    ratios = [row.throughput_ratio and row.throughput_ratio.ratio for row in rows]
     factors = [1.0]
     for own_s, ratio in zip(medians[1:], ratios[1:], strict=True):
         if own_s and ratio and ratios[0] and medians[0]:
@@ -130,8 +133,8 @@ def recalled_times(run: Path) -> int:
     return sum(kind in kinds or (kind == "build" and "failure" not in fact) for kind, fact in earlier)
 
 
-def _ms(row: Mapping[str, Any]) -> float | None:
-    seconds = lookup(row, "latency_s", "median")
+def _ms(row: Candidate) -> float | None:
+    seconds = row.latency_s and row.latency_s.median
     return None if seconds is None else round(1e3 * seconds, 4)
 
 

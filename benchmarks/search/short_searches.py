@@ -38,6 +38,7 @@ from benchmarks.common import (
 )
 from passsearch.errors import PassSearchError
 from passsearch.report import headline_text
+from passsearch.results import RunResult
 
 FOLDER = RUNS / "short_searches"
 OVERTIME = 0.1
@@ -87,7 +88,7 @@ def search(model: str, *, toolchain: str, limit_s: float, out: Path) -> dict[str
     return {
         "limit_s": limit_s,
         "wall_s": round(time.monotonic() - start, 1),
-        "headline": headline_text(document),
+        "headline": headline_text(RunResult.from_json(document)),
         **{key: verdict[key] for key in ("outcome", "reason", "ratio", "interval", "noise_floor")},
         "baseline": document["baseline"]["name"],
         "best": best["pipeline"],

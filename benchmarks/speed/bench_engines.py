@@ -96,13 +96,14 @@ def friction_picture(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return the friction of some engines by network as SVG, green or red where it is certainly not 1."""
     from passsearch.report.charts import chart_svg, ratio_chart
     from passsearch.report.charts.chart import BASELINE, BEST, OTHER
+    from passsearch.results import StatedRatio
 
     rows, colours = [], []
     for document in documents:
         for engine, value in _friction(document).items():
             if engine in DRAWN:
                 low, high = value["interval"] or (-math.inf, math.inf)
-                ratio = {"ratio": value["value"], "interval": value["interval"]}
+                ratio = StatedRatio(value["value"], value["interval"])
                 rows.append((f"{document['model']['name']}: {engine}", ratio))
                 colours.append(BEST if high < 1 else BASELINE if low > 1 else OTHER)
     title = "friction: below 1 a larger batch makes an item cheaper"

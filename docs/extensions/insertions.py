@@ -13,6 +13,7 @@ from typing import Any
 from catalog_reference import catalog_markdown
 from command_reference import commands_markdown
 from error_messages import messages_markdown
+from record_reference import records_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -39,6 +40,7 @@ GENERATORS: dict[str, Callable[..., str]] = {
     "commands": commands_markdown,
     "file": file_markdown,
     "messages": messages_markdown,
+    "records": records_markdown,
 }
 
 

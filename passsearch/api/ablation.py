@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from passsearch.api.common import Progress, progress_callback
@@ -71,12 +72,12 @@ def ablate(
             ablation = ablate_run(
                 document, evaluator, progress=report, time_limit=time_limit, until_decided=until_decided
             )
-        ablation["measured"]["measured_at"] = timestamp(measured.measured_at)
-        ablation["headline"] = ablation_headline(ablation)
-        write_json(folder / ABLATION, ablation)
-        if ablation["complete"]:
+        evidence = replace(ablation.measured, measured_at=timestamp(measured.measured_at))
+        ablation = replace(ablation, measured=evidence, headline=ablation_headline(ablation))
+        write_json(folder / ABLATION, ablation.to_json())
+        if ablation.complete:
             # The samples stay; artifacts are as large as the network's weights.
             shutil.rmtree(measured.artifacts, ignore_errors=True)
     finally:
         measured.close()
-    return Ablation(ablation)
+    return Ablation(ablation.to_json())

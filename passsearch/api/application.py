@@ -1,8 +1,7 @@
 """``apply``: one pipeline on a network, pass by pass, with the IR before and after."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from passsearch.api.common import Sizes, network_session, open_evaluator, read_candidate
 from passsearch.api.results import AppliedPipeline
@@ -10,7 +9,6 @@ from passsearch.core import (
     DEADLINE_S,
     Failure,
     InputTypes,
-    Json,
     Limits,
     NetworkOptions,
     PassSpec,
@@ -19,6 +17,7 @@ from passsearch.core import (
 )
 from passsearch.errors import UserError
 from passsearch.evaluate import LOG, Edge, WorkerEvaluator
+from passsearch.results import Application, AppliedStep, StatedFailure
 from passsearch.search import analyze_network, with_prerequisites
 from passsearch.worker import last_failure
 
@@ -51,6 +50,7 @@ def apply(
         model: The network: see ``tune``.
         pipeline: A pipeline written out, a named one, a pipeline file, or a run folder, whose winner is meant.
         print_ir: Names of passes before and after which the IR is kept as text; ``all`` stands for every pass.
+        deadline: Seconds that one pass may take; its process group is killed after them.
 
     Returns:
         The passes with seconds, whether they changed the IR, operator counts, and IR before and after where
@@ -68,13 +68,16 @@ def apply(
         _require_named(print_ir, passes)
         edges = evaluator.applier.path(candidate.pipeline)
         states = evaluator.applier.states(candidate.pipeline)
-        return AppliedPipeline(
+        failure = edges[-1].target if edges and isinstance(edges[-1].target, Failure) else None
+        applied = Application(
             toolchain=opened.toolchain.name,
             target=opened.target,
             pipeline=str(candidate.pipeline),
-            steps=list(_steps(evaluator, passes, edges, states=states, print_ir=print_ir)),
-            **_failure(edges, evaluator.folder / LOG),
+            steps=tuple(_steps(evaluator, passes, edges, states=states, print_ir=print_ir)),
+            failure=StatedFailure(**vars(failure)) if failure else None,
+            traceback=last_failure(evaluator.folder / LOG) if failure else "",
         )
+        return AppliedPipeline(applied.to_json())
 
 
 def _require_named(print_ir: Sequence[str], passes: Sequence[PassSpec]) -> None:
@@ -92,22 +95,22 @@ def _steps(
     *,
     states: Sequence[str],
     print_ir: Sequence[str],
-) -> Iterator[dict[str, Json]]:
+) -> Iterator[AppliedStep]:
     """Yield each pass that was tried, with its states, time and effect; the last one may have failed."""
     for place, edge in enumerate(edges):
         step, before = passes[place], states[place]
         after = None if isinstance(edge.target, Failure) else edge.target
         kept = {"before": before, "after": after} if {step.name, ALL} & {*print_ir} else {}
-        yield {
-            "pass": str(step),
-            "changed": None if after is None else after != before,
-            "seconds": edge.seconds,
-            "operators": None if after is None else _difference(evaluator, before, after),
-            "ir": {when: state and _text(evaluator, state) for when, state in kept.items()} or None,
-        }
+        yield AppliedStep(
+            step=str(step),
+            changed=None if after is None else after != before,
+            seconds=edge.seconds,
+            operators=None if after is None else _difference(evaluator, before, after),
+            ir={when: state and _text(evaluator, state) for when, state in kept.items()} or None,
+        )
 
 
-def _difference(evaluator: WorkerEvaluator, before: str, after: str) -> dict[str, Json]:
+def _difference(evaluator: WorkerEvaluator, before: str, after: str) -> dict[str, int]:
     """Return how many more or fewer there are of each operator, function and constant that changed in number."""
     old, new = (evaluator.applier.op_counts(state) for state in (before, after))
     changes = {name: new.get(name, 0) - old.get(name, 0) for name in sorted({*old, *new})}
@@ -119,10 +122,3 @@ def _text(evaluator: WorkerEvaluator, state: str) -> str:
     if isinstance(text, Failure):
         raise text.as_error(f"The IR cannot be printed: {text.reason}.")
     return text
-
-
-def _failure(edges: Sequence[Edge], log: Path) -> Mapping[str, Any]:
-    failure = edges[-1].target if edges else None
-    if not isinstance(failure, Failure):
-        return {"failure": None, "traceback": ""}
-    return {"failure": failure.to_json(), "traceback": last_failure(log)}

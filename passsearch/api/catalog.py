@@ -9,7 +9,8 @@ from passsearch.api.results import CatalogPass
 from passsearch.catalog import find_entry
 from passsearch.core import NetworkOptions, check_arguments
 from passsearch.dialects import DIALECTS
-from passsearch.evaluate import CheckedSequence, check_sequences
+from passsearch.evaluate import check_sequences
+from passsearch.results import CheckedSequence
 
 
 @check_arguments

@@ -140,7 +140,7 @@ def compare(
             own = None if folder is None else Path(folder) / side_session.toolchain.name
             evaluator = stack.enter_context(open_evaluator(side_session, folder=own, remember=False))
             sides.append(Side(evaluator, candidates))
-        return Comparison(compare_candidates(sides, options, progress=report))
+        return Comparison(compare_candidates(sides, options, progress=report).to_json())
 
 
 def _check_options(options: ComparisonOptions, *, toolchains: int) -> None:

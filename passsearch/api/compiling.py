@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback, read_candidate
 from passsearch.api.results import CompiledNetwork
@@ -27,6 +26,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.export import SCRIPT, Deployment, check_replaceable, write_deployment
 from passsearch.measure import Ratio, one_process_ratio
+from passsearch.results import ChosenPipeline, Compilation, Reference, StatedFailure, TriedPipeline
 from passsearch.search import NetworkAnalysis, analyze_network, recommended_sequences, with_prerequisites
 from passsearch.store import NETWORK
 from passsearch.worker import run_script
@@ -109,20 +109,22 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
             rows = beside.measure(evaluator, candidate, built)
-        return CompiledNetwork(
+        compilation = Compilation(
             schema=SCHEMA,
             compiled_at=timestamp(),
             folder=str(deployed),
             model=evaluator.session.model.source,
             toolchain=evaluator.session.toolchain.name,
             target=evaluator.session.target,
-            pipeline={"name": candidate.name, "passes": str(candidate.pipeline)},
-            classes=list(analysis.class_names),
-            tried=[_row(each) for each in tried],
-            reference=evaluator.builder.source.to_json(),
+            pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
+            classes=tuple(analysis.class_names),
+            tried=tuple(_row(each) for each in tried),
+            reference=Reference.from_json(evaluator.builder.source.to_json()),
             seconds={"import": imported_s, "build": built_s},
-            **rows,
+            rivals=rows,
+            rivals_reason=beside.reason,
         )
+        return CompiledNetwork(compilation.to_json())
 
 
 def _candidates(
@@ -206,8 +208,7 @@ def _build(evaluator: WorkerEvaluator, folder: Path) -> None:
         raise UserError(f"The export does not build again as it was built: {' '.join(last)}")
 
 
-def _row(tried: _Tried) -> dict[str, Any]:
-    made = tried.built
-    failure = made.to_json() if isinstance(made, Failure) else None
+def _row(tried: _Tried) -> TriedPipeline:
+    failure = StatedFailure(**vars(tried.built)) if isinstance(tried.built, Failure) else None
     ratio = None if tried.ratio is None else tried.ratio.value
-    return {"name": tried.candidate.name, "pipeline": str(tried.candidate.pipeline), "ratio": ratio, "failure": failure}
+    return TriedPipeline(tried.candidate.name, str(tried.candidate.pipeline), ratio, failure)

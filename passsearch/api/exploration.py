@@ -22,14 +22,15 @@ from passsearch.core import (
     require_trust,
 )
 from passsearch.evaluate import Closure, Exploration, ExplorationLimits, find_options
+from passsearch.results import Reference
 from passsearch.search import (
     analyze_network,
     explored_passes,
 )
 from passsearch.studies import (
     check_certificate,
+    explored_space,
     read_closure,
-    space_document,
 )
 
 _log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ def explore(
         every: True to take the catalog's candidates whatever the network's classes and features.
         depth: Length of the longest sequence.
         states: Largest number of states.
+        deadline: Seconds that one pass may take; its process group is killed after them.
         remember: True to use and extend the fact cache.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets a text, the number of states whose edges are all known, and of all states.
@@ -108,15 +110,15 @@ def explore(
         )
         growth = exploration.run()
         return ExploredSpace(
-            space_document(
+            explored_space(
                 evaluator.session,
                 Closure.of(evaluator.graph, steps),
                 growth=growth,
                 classes=analyze_network(evaluator.session, summary).class_names,
                 left_out=left_out,
                 remembered=evaluator.is_shared,
-                reference=proof.to_json(),
-            )
+                reference=Reference.from_json(proof.to_json()),
+            ).to_json()
         )
 
 
@@ -176,4 +178,4 @@ def check_space(
             sample=sample,
             seed=seed,
             progress=lambda done, number: report("checking", done, number),
-        )
+        ).to_json()

@@ -89,10 +89,10 @@ def profile(
             opened = _open_network(network_session(subject, example_inputs, network, limits, plans), pipelines, network)
         with opened as (evaluator, candidates):
             peaks, reason = _peaks(evaluator.session)
-            document = profile_candidates(
+            profiled = profile_candidates(
                 evaluator, candidates, peaks=peaks, peaks_reason=reason, energy=energy, progress=report
             )
-            return Profile(document)
+            return Profile(profiled.to_json())
 
 
 def _refuse_network_options(run: Path, example_inputs: object, options: NetworkOptions) -> None:

@@ -46,6 +46,7 @@ def recorded_session(
         UserError: The run has no finished winner, or it names passes that are in no catalog.
         EnvironmentFault: Its toolchain is not installed.
     """
+    workers = worker_limits(limits)  # before anything of the run is read
     recorded = read_deployment(document, folder)
     _require_dialect(document["toolchain"], toolchain, folder)
     check_saved_network(folder / NETWORK, document, trust=trust)
@@ -55,7 +56,7 @@ def recorded_session(
         target=document["target"],
         catalogs=catalog_paths(catalogs),
         tolerance=recorded["tolerance"],
-        limits=worker_limits(limits),
+        limits=workers,
         plans=plans,
     )
     paths: list[str] = recorded.get("paths", [])

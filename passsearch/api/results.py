@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import passsearch.results as results
 from passsearch.core import printable
 from passsearch.report import (
     ablation_html,
@@ -22,7 +23,6 @@ from passsearch.report import (
     profile_chart,
     profile_html,
     profile_text,
-    rival_ratios,
     space_html,
     space_text,
 )
@@ -33,7 +33,7 @@ class AppliedPipeline(dict[str, Any]):
     """The result of ``apply``; its items are those of ``passsearch apply --json``."""
 
     def __repr__(self) -> str:
-        return printable(application_text(self), keep="\n")
+        return printable(application_text(results.Application.from_json(self)), keep="\n")
 
 
 class Analysis(NetworkAnalysis):
@@ -58,13 +58,12 @@ class CompiledNetwork(dict[str, Any]):
     """The result of ``compile``; its items are those of ``passsearch compile --json``."""
 
     def __repr__(self) -> str:
-        return printable(compiled_text(self), keep="\n")
+        return printable(compiled_text(results.Compilation.from_json(self)), keep="\n")
 
     @property
     def is_slower(self) -> bool:
         """True if a rival is faster by the whole interval, of the fastest runs or of the medians."""
-        ratios = [ratio for row in self["rivals"].values() for ratio in rival_ratios(row)]
-        return any(ratio["interval"][1] is not None and ratio["interval"][1] < 1 for ratio in ratios)
+        return any(rival.is_ahead for rival in results.Compilation.from_json(self).measured_rivals.values())
 
 
 class CatalogPass(dict[str, Any]):
@@ -81,10 +80,10 @@ class Comparison(dict[str, Any]):
     """The result of ``compare``; its items are those of ``passsearch compare --json``."""
 
     def __repr__(self) -> str:
-        return printable(comparison_text(self), keep="\n")
+        return printable(comparison_text(results.Comparison.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return comparison_html(self)
+        return comparison_html(results.Comparison.from_json(self))
 
 
 class EngineBenchmark(dict[str, Any]):
@@ -101,10 +100,10 @@ class Profile(dict[str, Any]):
     """The result of ``profile``; its items are those of ``passsearch profile --json``."""
 
     def __repr__(self) -> str:
-        return printable(profile_text(self), keep="\n")
+        return printable(profile_text(results.Profile.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return profile_html(self)
+        return profile_html(results.Profile.from_json(self))
 
     def plot(self, kind: str = "roofline") -> Any:
         """Return a chart as a ``plotly.graph_objects.Figure``, which a notebook shows.
@@ -115,34 +114,34 @@ class Profile(dict[str, Any]):
         Raises:
             UserError: plotly is not installed, there is no such chart, or the profile lacks what it shows.
         """
-        return plotly_figure(profile_chart(self, kind))
+        return plotly_figure(profile_chart(results.Profile.from_json(self), kind))
 
 
 class Ablation(dict[str, Any]):
     """The result of ``ablate``; its items are those of ``ablation.json`` in the run folder."""
 
     def __repr__(self) -> str:
-        return printable(ablation_text(self), keep="\n")
+        return printable(ablation_text(results.Ablation.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return ablation_html(self)
+        return ablation_html(results.Ablation.from_json(self))
 
 
 class Audit(dict[str, Any]):
     """The result of ``audit``; its items are those of ``passsearch audit --json``."""
 
     def __repr__(self) -> str:
-        return printable(audit_text(self), keep="\n")
+        return printable(audit_text(results.Audit.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return audit_html(self)
+        return audit_html(results.Audit.from_json(self))
 
 
 class ExploredSpace(dict[str, Any]):
     """The result of ``explore``; its items are those that ``passsearch explore --out`` writes."""
 
     def __repr__(self) -> str:
-        return printable(space_text(self), keep="\n")
+        return printable(space_text(results.ExploredSpace.from_json(self)), keep="\n")
 
     def _repr_html_(self) -> str:
-        return space_html(self)
+        return space_html(results.ExploredSpace.from_json(self))

@@ -13,6 +13,7 @@ from passsearch.core import Candidate
 from passsearch.engines import EngineFailure, EnginePlan, EngineSpec, EngineTiming, engine_spec, rows_by_engine
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Built, Session, WorkerEvaluator, device_lock
+from passsearch.results import FailedRival, MeanLatency, Rival, StatedRatio
 
 RIVALS = ("onnxruntime", "openvino", "torch")
 """Engines that users have on processors."""
@@ -53,18 +54,16 @@ class Rivals:
         specs = [] if obstacle else _specs(session.model.path, names)
         return cls(specs, obstacle or ("" if specs else _NONE))
 
-    def measure(self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> dict[str, Any]:
-        """Return ``rivals``, a row for each engine with the ratio of throughputs, or the reason why there are none.
+    def measure(self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> dict[str, Rival | FailedRival]:
+        """Return for each engine the ratio of throughputs, or why there is none.
 
         Args:
             evaluator: The network and its compiler.
             candidate: The pipeline that was compiled.
             built: The artifact.
         """
-        rows = self._time(evaluator, candidate, built) if self.specs else {}
-        return {"rivals": rows, "rivals_reason": self.reason}
-
-    def _time(self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> dict[str, Any]:
+        if not self.specs:
+            return {}
         opened, specs = evaluator.session, self.specs
         own = artifact_engine(evaluator, OWN, candidate, folder=built.folder)
         plan = EnginePlan(opened.threads, PROCESSES, ROUNDS, limit=evaluator.builder.verification.limit(candidate))
@@ -81,7 +80,7 @@ class Rivals:
             for _ in range(PROCESSES):
                 timing.run_turn()
         except EngineFailure as error:
-            return {spec.name: {"failure": f"no engine takes the network; the last one: {error}"} for spec in specs}
+            return {spec.name: FailedRival(f"no engine takes the network; the last one: {error}") for spec in specs}
         records = {record.spec.name: record for record in timing.comparison.records}
         rows = {spec.name: rows_by_engine(records, baseline=spec.name, plan=plan) for spec in specs}
         return {name: _row(by_engine[OWN], by_engine[name]) for name, by_engine in rows.items()}
@@ -109,13 +108,17 @@ def _specs(network: Path, names: Sequence[str] | None) -> list[EngineSpec]:
     return specs
 
 
-def _row(own: Mapping[str, Any], rival: Mapping[str, Any]) -> dict[str, Any]:
+def _row(own: Mapping[str, Any], rival: Mapping[str, Any]) -> Rival | FailedRival:
     """Return the ratio of throughputs to a rival, and both latencies."""
     failure = own.get("failure") or rival.get("failure")
     if failure:
-        return {"failure": failure}
-    ratio, latencies = own["ratio"], {"latency_s": own["latency_s"], "rival_latency_s": rival["latency_s"]}
-    return {"ratio": ratio["by fastest"], "ratio_of_medians": ratio["by medians"], **latencies}
+        return FailedRival(failure)
+    return Rival(
+        ratio=StatedRatio.from_json(own["ratio"]["by fastest"]),
+        ratio_of_medians=StatedRatio.from_json(own["ratio"]["by medians"]),
+        latency_s=MeanLatency.from_json(own["latency_s"]),
+        rival_latency_s=MeanLatency.from_json(rival["latency_s"]),
+    )
 
 
 def _own_python(name: str) -> Path | None:

@@ -42,6 +42,7 @@ from passsearch.evaluate import AUDIT_CASES, MeasurementPlans
 from passsearch.export import export_run
 from passsearch.objectives import THROUGHPUT, parse_objectives, recorded_objective
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
+from passsearch.results import Candidate, RunResult
 from passsearch.search import Run, RunOptions, require_repetitions
 from passsearch.store import RESULT, read_result
 from passsearch.studies import audit_run, recorded_sequence
@@ -67,7 +68,7 @@ class Best:
     measurement: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return printable(candidate_text(self.measurement))
+        return printable(candidate_text(Candidate.from_json(self.measurement)))
 
 
 class TuneResult:
@@ -153,12 +154,12 @@ class TuneResult:
         return compiled_function(self.document, self.run, **self._allowed)
 
     def __str__(self) -> str:
-        return printable(result_text(self.document), keep="\n")
+        return printable(result_text(RunResult.from_json(self.document)), keep="\n")
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return result_html(self.document)
+        return result_html(RunResult.from_json(self.document))
 
 
 @check_arguments
@@ -284,18 +285,19 @@ def audit(
     """
     folder = Path(run)
     document = read_result(folder)
+    result = RunResult.from_json(document)
     require_repetitions(confirm)
     limits = Limits(deadline=deadline, memory=memory)
     session = recorded_session(
         document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )
-    if sequence := recorded_sequence(document):
+    if sequence := recorded_sequence(result):
         require_trust(folder / RESULT, find_folders(sequence.pipeline), trust=trust)
     # The inputs are those that no search has used.
     session = replace(session, output_cases=AUDIT_CASES)
-    refuse_unreadable((recorded_objective(document["verdict"]),), session)
-    _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
+    refuse_unreadable((recorded_objective(result.verdict),), session)
+    _log.info("auditing %s: %s", folder, result.best.pipeline or "no explicit pass")
     # Without the fact cache, which has the samples of the run.
     with progress_callback(progress) as report, open_evaluator(session, remember=False) as evaluator:
         folder = evaluator.folder
-        return Audit(audit_run(document, evaluator, folder=folder, repetitions=confirm, progress=report))
+        return Audit(audit_run(document, evaluator, folder=folder, repetitions=confirm, progress=report).to_json())

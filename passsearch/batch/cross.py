@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
 from passsearch.batch.jobs_file import for_comparison
 from passsearch.batch.records import RECORDS, read_document
-from passsearch.core import MACHINE_FAULTS, Json, safe_file_name
+from passsearch.core import MACHINE_FAULTS, safe_file_name
 from passsearch.errors import EnvironmentFault
+from passsearch.results import CrossRow
 from passsearch.store import OtherSettings, write_json
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def cross_jobs(jobs: Iterable[TuneJob]) -> list[CrossJob]:
     return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job, _ in group.values()]
 
 
-def cross_rows(jobs: Iterable[CrossJob]) -> list[dict[str, Json]]:
+def cross_rows(jobs: Iterable[CrossJob]) -> list[CrossRow]:
     """Return a flat row for each winner on each device that was compared there."""
     return [row for job in jobs if job.comparison for row in _rows(job, job.comparison)]
 
@@ -136,30 +137,30 @@ def _places(group: Sequence[TuneJob]) -> dict[str, str]:
     }
 
 
-def _rows(job: CrossJob, comparison: Mapping[str, Any]) -> list[dict[str, Json]]:
+def _rows(job: CrossJob, comparison: Mapping[str, Any]) -> list[CrossRow]:
     place_of = {name: place for place, name in job.winners.items()}
     rows = {row["name"]: row for row in comparison["rows"]}
     pairs = {(pair["first"], pair["second"]): pair for pair in comparison["pairs"]}
     baseline = rows[job.baseline]
     return [
-        {
-            "network": job.search.network.text,
-            "objective": job.search.objective,
-            "found_on": place,
-            "measured_on": place_of[job.search.name],
-            "pipeline": rows[name]["pipeline"],
-            "baseline": job.baseline,
+        CrossRow(
+            network=job.search.network.text,
+            objective=job.search.objective,
+            found_on=place,
+            measured_on=place_of[job.search.name],
+            pipeline=rows[name]["pipeline"],
+            baseline=job.baseline,
             **_against(pairs, job.baseline, name, prefix="baseline"),
             **_against(pairs, job.search.name, name, prefix="own"),
-            "baseline_compile_s": baseline.get("compile_s"),
-            "compile_s": rows[name].get("compile_s"),
-            "failure": (rows[name].get("failure") or {}).get("reason"),
-        }
+            baseline_compile_s=baseline.get("compile_s"),
+            compile_s=rows[name].get("compile_s"),
+            failure=(rows[name].get("failure") or {}).get("reason"),
+        )
         for name, place in place_of.items()
     ]
 
 
-def _against(pairs: Mapping[Any, Mapping[str, Any]], first: str, second: str, *, prefix: str) -> dict[str, Json]:
+def _against(pairs: Mapping[Any, Mapping[str, Any]], first: str, second: str, *, prefix: str) -> dict[str, Any]:
     """Return the second's throughput as a multiple of the first's, whichever of the two the comparison has first."""
     ratio, low, high, verdict = None, None, None, None
     if pair := pairs.get((first, second)):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from passsearch.batch.job import BatchJob
 from passsearch.batch.queues import Queue, QueueState, open_queue
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RUNNING, WAITING, Report, Submission
-from passsearch.core import Json
+from passsearch.results import JobProgress
 
 NEW, QUEUED = "new", "queued"
 LOGS = "output"
@@ -42,20 +42,21 @@ class JobState:
     host: str = ""
     at: str = ""
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the state as JSON."""
-        return {
-            "job": self.job.name,
-            "device": self.job.device.name,
-            "state": self.state,
-            "progress": self.progress,
-            "reason": self.reason,
-            "executor": self.submission.executor if self.submission else None,
-            "id": self.submission.id if self.submission else None,
-            "starts": self.starts,
-            "host": self.host,
-            "reported_at": self.at,
-        }
+    @property
+    def row(self) -> JobProgress:
+        """The state as documents have it."""
+        return JobProgress(
+            job=self.job.name,
+            device=self.job.device.name,
+            state=self.state,
+            progress=self.progress,
+            reason=self.reason,
+            executor=self.submission.executor if self.submission else None,
+            id=self.submission.id if self.submission else None,
+            starts=self.starts,
+            host=self.host,
+            reported_at=self.at,
+        )
 
 
 def job_states(jobs: Iterable[BatchJob], queues: OpenQueue = open_queue) -> list[JobState]:

@@ -30,7 +30,6 @@ def apply(
     """
     check_environment(shared["toolchain"])
     from passsearch import api
-    from passsearch.report import application_text
 
     document = api.apply(
         model,
@@ -38,5 +37,5 @@ def apply(
         print_ir=print_ir or (),
         **shared,
     )
-    print_result(document, application_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
     return NEGATIVE if document["failure"] else 0

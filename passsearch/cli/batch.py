@@ -3,6 +3,7 @@
 import csv
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from passsearch.errors import UserError
 
 if TYPE_CHECKING:
     from passsearch.batch import BatchJob, JobState
+    from passsearch.results import BatchStates
 
 LOCAL_S, CLUSTER_S = 2.0, 30.0
 """Seconds between two looks at the jobs with ``--wait``; a look asks a cluster's scheduler, which many share."""
@@ -67,8 +69,8 @@ def status(file: JobsPath, *, as_json: AsJson = False) -> None:
     from passsearch.report import batch_states_text
 
     jobs = read_jobs(file)
-    document = _states_document(file, jobs.runs, job_states(tune_jobs(jobs)))
-    print_result(document, batch_states_text(document), as_json=as_json)
+    states = _states_document(file, jobs.runs, job_states(tune_jobs(jobs)))
+    print_result(states.to_json(), batch_states_text(states), as_json=as_json)
 
 
 def cancel(file: JobsPath, *, as_json: AsJson = False) -> None:
@@ -83,9 +85,9 @@ def cancel(file: JobsPath, *, as_json: AsJson = False) -> None:
     searches = batch.tune_jobs(content)
     jobs: list[BatchJob] = [*searches, *batch.cross_jobs(searches)]
     cancelled = batch.cancel(jobs, runs=content.runs)
-    document = _states_document(file, content.runs, batch.job_states(searches))
-    document["cancelled"] = [job.name for job in cancelled]
-    print_result(document, batch_states_text(document), as_json=as_json)
+    states = _states_document(file, content.runs, batch.job_states(searches))
+    states = replace(states, cancelled=tuple(job.name for job in cancelled))
+    print_result(states.to_json(), batch_states_text(states), as_json=as_json)
 
 
 def collect(
@@ -97,16 +99,14 @@ def collect(
     """Show what all searches found in one table, and the comparisons that `batch cross` made."""
     from passsearch import batch
     from passsearch.report import batch_results_text
+    from passsearch.results import BatchResults
 
     jobs = batch.tune_jobs(batch.read_jobs(file))
-    document: dict[str, Any] = {
-        "file": str(file),
-        "rows": batch.collect(jobs),
-        "cross": batch.cross_rows(batch.cross_jobs(jobs)),
-    }
+    rows, crossed = batch.collect(jobs), batch.cross_rows(batch.cross_jobs(jobs))
+    results = BatchResults(str(file), tuple(rows), tuple(crossed))
     if csv_file is not None:
-        _write_csv(csv_file, document["rows"])
-    print_result(document, batch_results_text(document), as_json=as_json)
+        _write_csv(csv_file, [row.to_json() for row in rows])
+    print_result(results.to_json(), batch_results_text(results), as_json=as_json)
 
 
 def cross(
@@ -128,12 +128,12 @@ def cross(
         _require_toolchains([job.search for job in jobs])
     submitted = batch.submit(jobs, runs=content.runs, executor=name, states=batch.SUBMIT | batch.RESUBMIT)
     states = _look(jobs, wait=wait)
-    document = _states_document(file, content.runs, states, submitted=submitted)
-    document["cross"] = batch.cross_rows(jobs)
-    parts = [cross_text(document)]
+    rows = batch.cross_rows(jobs)
+    document = replace(_states_document(file, content.runs, states, submitted=submitted), cross=tuple(rows))
+    parts = [cross_text(rows)]
     if any(state.state != "finished" for state in states):
         parts.insert(0, batch_states_text(document))
-    print_result(document, "\n\n".join(parts), as_json=as_json)
+    print_result(document.to_json(), "\n\n".join(parts), as_json=as_json)
     return _exit_status(states)
 
 
@@ -151,7 +151,7 @@ def _submit(
     submitted = batch.submit(jobs, runs=content.runs, executor=name, states=states)
     result = _look(jobs, wait=wait)
     document = _states_document(file, content.runs, result, submitted=submitted)
-    print_result(document, batch_states_text(document), as_json=as_json)
+    print_result(document.to_json(), batch_states_text(document), as_json=as_json)
     return _exit_status(result)
 
 
@@ -188,16 +188,17 @@ def _look(jobs: Sequence["BatchJob"], *, wait: bool) -> list["JobState"]:
 
 def _states_document(
     file: Path, runs: Path, states: Sequence["JobState"], *, submitted: Sequence["BatchJob"] | None = None
-) -> dict[str, Any]:
+) -> "BatchStates":
     from passsearch.batch import LOGS, RECORDS
+    from passsearch.results import BatchStates
 
-    document: dict[str, Any] = {
-        "file": str(file),
-        "runs": str(runs),
-        "output": str(runs / RECORDS / LOGS),
-        "jobs": [state.to_json() for state in states],
-    }
-    return document if submitted is None else {**document, "submitted": [job.name for job in submitted]}
+    return BatchStates(
+        file=str(file),
+        runs=str(runs),
+        output=str(runs / RECORDS / LOGS),
+        jobs=tuple(state.row for state in states),
+        submitted=None if submitted is None else tuple(job.name for job in submitted),
+    )
 
 
 def _exit_status(states: Sequence["JobState"]) -> int:

@@ -99,6 +99,7 @@ def check(
     from passsearch.api.catalog import check_catalog_sequences
     from passsearch.evaluate.catalog_check import check_entries
     from passsearch.report import ProgressBar, catalog_check_text
+    from passsearch.results import CatalogCheck
     from passsearch.search import check_features
     from passsearch.toolchain import get_toolchain
 
@@ -108,17 +109,14 @@ def check(
     entries = [catalog.entry(name) for name in names] if names else list(catalog.entries.values())
     with ProgressBar() as progress:
         checks = check_entries(compiler, entries, paths=_parent_folders(catalogs), progress=progress)
-        rows = [row.to_json() for row in checks]
-        sequences = [
-            row.to_json()
+        sequences = tuple(
+            sequence
             for network in networks or (() if names else CHECKED_NETWORKS)
-            for row in check_catalog_sequences(network, compiler.name, catalogs=catalogs or (), progress=progress)
-        ]
-    document = {"toolchain": compiler.name, "tvm_version": compiler.tvm_version, "entries": rows}
-    document |= {"sequences": sequences}
-    print_result(document, catalog_check_text(document), as_json=as_json)
-    is_wrong = any(row["problems"] for row in rows) or any(row["problem"] for row in sequences)
-    return NEGATIVE if is_wrong else 0
+            for sequence in check_catalog_sequences(network, compiler.name, catalogs=catalogs or (), progress=progress)
+        )
+    check = CatalogCheck(compiler.name, compiler.tvm_version, checks, sequences)
+    print_result(check.to_json(), catalog_check_text(check), as_json=as_json)
+    return NEGATIVE if check.is_wrong else 0
 
 
 def learn(

@@ -36,7 +36,7 @@ def compile_network(
     """Compile a network by the recommended pipeline, check its outputs, and export it; nothing is searched."""
     check_environment(shared["toolchain"])
     from passsearch import api
-    from passsearch.report import ProgressBar, compiled_text
+    from passsearch.report import ProgressBar
 
     with ProgressBar() as progress:
         document = api.compile(
@@ -48,5 +48,5 @@ def compile_network(
             **shared,
             progress=progress,
         )
-    print_result(document, compiled_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
     return NEGATIVE if only_if_faster and document.is_slower else 0

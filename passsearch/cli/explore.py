@@ -86,7 +86,8 @@ def explore(
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.
     require_writable(*(path for path in (out, picture) if path is not None))
     from passsearch import api
-    from passsearch.report import ProgressBar, space_text, state_graph_svg
+    from passsearch.report import ProgressBar, state_graph_svg
+    from passsearch.results import ExploredSpace
 
     with ProgressBar() as progress:
         document = api.explore(
@@ -105,20 +106,21 @@ def explore(
     if out is not None:
         write_text(out, json.dumps(document, allow_nan=False))
     if picture is not None:
-        write_text(picture, state_graph_svg(document))
+        write_text(picture, state_graph_svg(ExploredSpace.from_json(document)))
     # The graph has a row per state, thousands in a large space; `--out` writes it.
     summary = {key: value for key, value in document.items() if key != "graph"}
-    print_result(summary, space_text(document), as_json=as_json)
+    print_result(summary, str(document), as_json=as_json)
     return 0
 
 
 def _check_certificate(file: Path, model: str, *, shared: Shared, as_json: bool) -> int:
     from passsearch import api
     from passsearch.report import ProgressBar, certificate_check_text
+    from passsearch.results import CertificateCheck
 
     with ProgressBar() as progress:
         outcome = api.check_space(read_certificate(file), model, progress=progress, **shared)
-    print_result(outcome, certificate_check_text(outcome), as_json=as_json)
+    print_result(outcome, certificate_check_text(CertificateCheck.from_json(outcome)), as_json=as_json)
     return 0 if outcome["holds"] else NEGATIVE
 
 

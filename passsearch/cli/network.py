@@ -14,6 +14,7 @@ from passsearch.core import (
 )
 from passsearch.errors import UserError
 from passsearch.objectives import OBJECTIVES, THROUGHPUT, UNCONFIRMED, UNDECIDED, verdict_outcome
+from passsearch.results import Verdict
 
 _NAMES = [objective.name for objective in OBJECTIVES]
 
@@ -139,10 +140,10 @@ def tune(
     # An interrupted search has a result so far, printed above; the exit status says that it is not the final one.
     if result.document["interrupted"]:
         return INTERRUPTED
-    verdict = result.document.get("verdict") or {}
+    verdict = Verdict.from_json(result.document["verdict"])
     outcome = verdict_outcome(verdict)
     # Without a confirmation by the user's own wish (`--confirm 0`), nothing is missing.
-    is_missing = outcome == UNCONFIRMED and confirm > 0 and bool(verdict.get("failure"))
+    is_missing = outcome == UNCONFIRMED and confirm > 0 and verdict.failure is not None
     return UNDECIDED_STATUS if outcome == UNDECIDED else UNCONFIRMED_STATUS if is_missing else 0
 
 
@@ -189,7 +190,7 @@ def compare(
         raise UserError("Nothing to compare; give for example: --pipelines O2,O3 --pipeline SimplifyInference,FuseOps")
     check_environment(shared["toolchain"])
     from passsearch import api
-    from passsearch.report import ProgressBar, comparison_text
+    from passsearch.report import ProgressBar
 
     with ProgressBar() as progress:
         document = api.compare(
@@ -202,7 +203,7 @@ def compare(
             **shared,
             progress=progress,
         )
-    print_result(document, comparison_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
 
 
 def check_environment(toolchain: str | None) -> None:

@@ -36,7 +36,8 @@ def profile(
     if svg is not None:
         require_writable(svg)
     from passsearch import api
-    from passsearch.report import ProgressBar, chart_svg, profile_chart, profile_text
+    from passsearch.report import ProgressBar, chart_svg, profile_chart
+    from passsearch.results import Profile
 
     with ProgressBar() as progress:
         document = api.profile(
@@ -46,7 +47,7 @@ def profile(
             energy=energy,
             progress=progress,
         )
-    print_result(document, profile_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
     if svg is not None:
         # After the result, which has taken minutes: some profiles have no roofline.
-        write_text(svg, chart_svg(profile_chart(document, "roofline")) + "\n")
+        write_text(svg, chart_svg(profile_chart(Profile.from_json(document), "roofline")) + "\n")

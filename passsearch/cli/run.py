@@ -71,7 +71,7 @@ def audit(
     if aa and confirm is not None:
         raise UserError("`--aa` compares the baseline with itself and confirms nothing; leave out `--confirm`.")
     from passsearch import api
-    from passsearch.report import ProgressBar, audit_text, comparison_text
+    from passsearch.report import ProgressBar
 
     document: Mapping[str, Any]
     with ProgressBar() as progress:
@@ -90,7 +90,7 @@ def audit(
                 **shared,
                 progress=progress,
             )
-    print_result(document, comparison_text(document) if aa else audit_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
     # The baseline against itself makes no claim that could fail.
     return 0 if aa or document["signed_off"] else NEGATIVE
 
@@ -115,7 +115,7 @@ def ablate(
     The passes are added one by one, and each is left out once; all of that is measured side by side.
     """
     from passsearch import api
-    from passsearch.report import ProgressBar, ablation_text
+    from passsearch.report import ProgressBar
 
     with ProgressBar() as progress:
         document = api.ablate(
@@ -125,7 +125,7 @@ def ablate(
             **shared,
             progress=progress,
         )
-    print_result(document, ablation_text(document), as_json=as_json)
+    print_result(document, str(document), as_json=as_json)
 
 
 def report(
@@ -140,15 +140,16 @@ def report(
     from passsearch.report import read_record, report_page, result_text, runs_side_by_side_text
     from passsearch.store import read_result
 
-    records = [read_record(read_result(run), run) for run in runs]
+    documents = [read_result(run) for run in runs]
+    records = [read_record(document, run) for document, run in zip(documents, runs, strict=True)]
     if html is not None:
         _write_page(html, report_page(records))
         print_note(f"wrote {html}")
     if len(records) == 1:
-        document: Mapping[str, Any] = records[0].document
-        print_result(document, result_text(document), as_json=as_json)
+        print_result(documents[0], result_text(records[0].result), as_json=as_json)
     else:
-        document = {"runs": [{"folder": str(record.folder), "result": record.document} for record in records]}
+        rows = zip(documents, runs, strict=True)
+        document = {"runs": [{"folder": str(run), "result": document} for document, run in rows]}
         print_result(document, runs_side_by_side_text(records), as_json=as_json)
 
 

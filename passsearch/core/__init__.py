@@ -55,7 +55,6 @@ from passsearch.core.measurement import (
     Failure,
     FailureKind,
     Interval,
-    Measurement,
     allowed_deviation,
     strict_limit,
 )
@@ -134,7 +133,6 @@ __all__ = [
     "Interval",
     "Json",
     "Limits",
-    "Measurement",
     "ModuleSummary",
     "NetworkOptions",
     "Operator",

@@ -137,36 +137,3 @@ class Interval:
     def to_json(self) -> list[Json]:
         """Return ``[low, high]``."""
         return [self.low, self.high]
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """The measurement of one candidate: raw samples and single values, ``None`` where a value could not be read.
-
-    Attributes:
-        process_latency_s: Seconds per inference by timing process, one value per round, in the order measured.
-        compile_s: Seconds to apply the pipeline, build the result and write the kernels to files.
-        apply_s: The part of ``compile_s`` that applies the pipeline, in seconds.
-        batch: Samples per inference; throughput is ``batch / latency``.
-        memory_bytes: ``plan`` (static memory plan), ``peak_rss`` (process) and ``device``.
-        artifact_bytes: Size of the built files.
-        power_w: ``median`` and ``max`` in watts, over long windows.
-        temperature_c: ``median`` and ``max`` in degrees Celsius, over the same windows.
-        energy_j: Joules per inference.
-        utilisation: ``median`` and ``max`` of the share of the time in which a GPU ran a kernel, over the same windows.
-        unavailable: Reason why a metric is ``None``, by metric.
-        conditions: Threads, affinity, load and clocks during the measurement.
-    """
-
-    process_latency_s: tuple[tuple[float, ...], ...]
-    compile_s: float | None = None
-    apply_s: float | None = None
-    batch: int = 1
-    memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
-    artifact_bytes: int | None = None
-    power_w: Mapping[str, float] | None = None
-    temperature_c: Mapping[str, float] | None = None
-    energy_j: float | None = None
-    utilisation: Mapping[str, float] | None = None
-    unavailable: Mapping[str, str] = field(default_factory=dict)
-    conditions: Mapping[str, Json] = field(default_factory=dict)

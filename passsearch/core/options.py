@@ -96,7 +96,7 @@ class NetworkOptions(_Options):
         ),
     ] = None
     keep_symbolic: Annotated[
-        bool, Option("Compile one function whose sizes stay open, and measure it at the sizes of the calls.", FLAG)
+        bool, Option("Compile one function whose sizes stay open, and measure it at those of `sizes`.", FLAG)
     ] = False
     samples: Annotated[
         str | Path | None,
@@ -159,7 +159,10 @@ class NetworkOptions(_Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits(_Options):
-    """What one call and each of its compiler processes may use, in the units of users; ``None`` is no limit."""
+    """What one call and each of its compiler processes may use, in the units of users.
+
+    Without ``timeout`` there is no limit of time; without ``memory`` the limit is a share of the machine's.
+    """
 
     deadline: Annotated[
         float,
@@ -185,7 +188,7 @@ class Limits(_Options):
     timeout: Annotated[
         float | None,
         Option(
-            "Time limit; the same again continues.",
+            "Time limit; the same call again continues.",
             Number(0, 600, whole=False),
             metavar="SECONDS",
             more="It is in seconds.",

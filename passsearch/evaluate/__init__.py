@@ -6,7 +6,7 @@ holds implementations that need no compiler.
 
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import Builder
-from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
+from passsearch.evaluate.catalog_check import check_entries
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.devices import device_lock, device_of
@@ -22,7 +22,7 @@ from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import Built, FreshCompile, Network
 from passsearch.evaluate.seal import BUILD, is_sealed, seal
-from passsearch.evaluate.sequence_check import CheckedSequence, check_sequences
+from passsearch.evaluate.sequence_check import check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
     OUTPUT_CASES,
@@ -64,8 +64,6 @@ __all__ = [
     "Builder",
     "Built",
     "CandidateSamples",
-    "CheckedEntry",
-    "CheckedSequence",
     "Closure",
     "Conditions",
     "Consumed",

@@ -3,14 +3,13 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from passsearch.catalog import CatalogEntry
-from passsearch.core import Json
 from passsearch.dialects import dialect
 from passsearch.errors import WorkerDied
+from passsearch.results import CheckedEntry
 from passsearch.toolchain import Toolchain, host_target
 from passsearch.worker import ScratchFolder, Worker
 
@@ -21,25 +20,6 @@ GPU = "cuda -arch=sm_80"
 """Target on which passes for GPUs are checked. Compiling for it needs no GPU."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CheckedEntry:
-    """The result of checking one entry.
-
-    Attributes:
-        name: Name of the pass.
-        problems: Sentences that say what is wrong; none if the entry agrees with the compiler.
-        skipped: Reason why it was not checked; empty if it was.
-    """
-
-    name: str
-    problems: tuple[str, ...] = ()
-    skipped: str = ""
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the form of ``catalog check --json``."""
-        return {**asdict(self), "problems": list(self.problems)}
 
 
 def check_entries(

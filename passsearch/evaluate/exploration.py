@@ -33,12 +33,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ExplorationLimits:
-    """ExplorationLimits of an exploration.
+    """Limits of an exploration; infinite for none.
 
     Attributes:
         depth: Passes in a sequence.
         states: Number of different IRs.
-        seconds: Wall time.
+        seconds: Wall time in seconds.
         no_op_states: See ``MeasurementPlans.no_op_states``.
     """
 
@@ -55,7 +55,7 @@ class Growth:
     Attributes:
         ended: ``closed``, or the limit that ended it.
         applied_count: Number of passes it applied, repetitions included; edges from the log are not counted.
-        seconds: Wall time.
+        seconds: Wall time in seconds.
         curve: Points of seconds, states whose edges are all known, and all states; a point whenever a number grew.
         by_step: Number of states first reached by each pass.
         nondeterministic: Passes that led to another IR when they were repeated; their edges lead nowhere.
@@ -126,7 +126,7 @@ class Exploration:
         Args:
             explorer: Owner of the graph that is closed.
             steps: Every pass with every choice of arguments.
-            limits: ExplorationLimits that end it.
+            limits: What ends it.
             compilers: Number of processes that apply passes.
             progress: Callback; gets the number of states whose edges are all known, and of all states.
             cached_edge: Looks an edge up before it is tried; the explorer's own function by default.

@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from passsearch.core import MACHINE_FAULTS, UNLIMITED, Failure, TimeLimit
+from passsearch.core import MACHINE_FAULTS, Failure, TimeLimit
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
@@ -57,7 +57,7 @@ class WorkerPool:
         device_turn: Lock that is held while kernels run on the device. A process that has it may take it again.
     """
 
-    def __init__(self, session: Session, folder: Path, *, time_limit: TimeLimit = UNLIMITED) -> None:
+    def __init__(self, session: Session, folder: Path, *, time_limit: TimeLimit) -> None:
         """Prepare a pool; no process starts yet.
 
         Args:

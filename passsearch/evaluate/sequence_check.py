@@ -2,36 +2,13 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 
 from passsearch.catalog import NamedSequence
-from passsearch.core import Failure, Json, Pipeline
+from passsearch.core import Failure, Pipeline
 from passsearch.evaluate.evaluator import WorkerEvaluator
+from passsearch.results import CheckedSequence
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CheckedSequence:
-    """The result of checking one sequence on one network.
-
-    Attributes:
-        name: Name of the sequence.
-        network: Name of the network.
-        state: State that a process of its own reached; empty if the compiler refuses the sequence.
-        problem: Sentence that says what is wrong; empty if both ways lead to the same.
-        refusal: Reason why the compiler refuses the sequence, both ways; empty if it does not.
-    """
-
-    name: str
-    network: str
-    state: str = ""
-    problem: str = ""
-    refusal: str = ""
-
-    def to_json(self) -> dict[str, Json]:
-        """Return the form of ``catalog check --json``."""
-        return asdict(self)
 
 
 def check_sequences(

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from passsearch.core import CHANGE_MARGIN, Failure, Json, allowed_deviation
+from passsearch.core import CHANGE_MARGIN, Failure, allowed_deviation
+from passsearch.results import Deviation, Outputs
 from passsearch.store import Fact
 
 DEVIATION = "outputs deviate"
@@ -168,26 +169,24 @@ class Agreement:
     dropped_by_import: bool = False
     dropped_by: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the form of results."""
-        reason: dict[str, Json] = {} if self.top1_agreement is not None else {"top1_agreement": self.unavailable}
+    @property
+    def stated(self) -> Outputs:
+        """The agreement as documents state it."""
+        reason = {} if self.top1_agreement is not None else {"top1_agreement": self.unavailable}
         if self.deviation is None:
             reason = dict.fromkeys(("deviation", "top1_agreement"), self.cannot_run_reason)
-        unstable: dict[str, Json] = {
-            case: {"deviation": deviation, "tolerance": allowed} for case, (deviation, allowed) in self.unstable.items()
-        }
-        return {
-            "deviation": self.deviation,
-            "tolerance": self.limit,
-            "top1_agreement": self.top1_agreement,
-            "cases": self.cases,
-            "unavailable": reason,
-            **({"unstable": unstable} if unstable else {}),
-            **({"dropped": dict(self.dropped)} if self.dropped else {}),
-            **({"dropped_by_import": True} if self.dropped_by_import else {}),
-            **({"dropped_by": [*self.dropped_by]} if self.dropped_by else {}),
-            **({"spread": dict(self.spread)} if self.spread else {}),
-        }
+        return Outputs(
+            deviation=self.deviation,
+            tolerance=self.limit,
+            top1_agreement=self.top1_agreement,
+            cases=self.cases,
+            unavailable=reason,
+            unstable={case: Deviation(*values) for case, values in self.unstable.items()} or None,
+            dropped=self.dropped or None,
+            dropped_by_import=self.dropped_by_import,
+            dropped_by=self.dropped_by,
+            spread=self.spread or None,
+        )
 
 
 @dataclass(frozen=True)

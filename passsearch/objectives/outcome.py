@@ -1,11 +1,12 @@
-"""What a verdict comes to, in one word, from the form that results store."""
+"""What a verdict comes to, in one word."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import get_args
 
 from passsearch.objectives.table import recorded_objective
+from passsearch.results import Outcome, Verdict
 
-IMPROVED, NO_GAIN, UNDECIDED, UNCONFIRMED = OUTCOMES = ("improved", "no gain", "undecided", "unconfirmed")
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+IMPROVED, NO_GAIN, UNDECIDED, UNCONFIRMED = OUTCOMES
 """Outcomes of a run: a gain is confirmed; a gain worth having is excluded; the measurements leave it open or contradict
 each other; nothing was confirmed."""
 
@@ -13,22 +14,18 @@ EQUAL = 0.05
 """Largest gain that "no gain" may overlook. An interval that reaches further decides nothing."""
 
 
-def verdict_outcome(verdict: Mapping[str, Any]) -> str:
-    """Return one of ``OUTCOMES`` for the verdict of a result; earlier versions did not store it.
-
-    Args:
-        verdict: The object ``verdict`` of a result.
-    """
-    if not verdict.get("confirmed"):
+def verdict_outcome(verdict: Verdict) -> Outcome:
+    """Return one of ``OUTCOMES`` for the verdict of a result; earlier versions did not store it."""
+    if not verdict.confirmed:
         return UNCONFIRMED
-    if verdict.get("improved"):
+    if verdict.improved:
         return IMPROVED
-    if verdict.get("disagreement"):
+    if verdict.disagreement:
         return UNDECIDED
-    is_same = verdict.get("same_binary") and recorded_objective(verdict).is_equal_for_one_binary
-    if is_same or verdict.get("keeps_throughput") is False:
+    is_same = verdict.same_binary and recorded_objective(verdict).is_equal_for_one_binary
+    if is_same or verdict.keeps_throughput is False:
         return NO_GAIN
-    interval = verdict.get("interval")
-    if not interval:
+    if not verdict.interval:
         return UNCONFIRMED
-    return UNDECIDED if interval[1] is None or interval[1] > 1 + EQUAL else NO_GAIN
+    high = verdict.interval[1]
+    return UNDECIDED if high is None or high > 1 + EQUAL else NO_GAIN

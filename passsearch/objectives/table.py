@@ -1,7 +1,6 @@
 """All objectives, and the objective of a name or of a recorded verdict."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from passsearch.errors import UserError
 from passsearch.objectives.compile_time import CompileTime
@@ -9,6 +8,7 @@ from passsearch.objectives.consumption import Energy, MeteredObjective, Power
 from passsearch.objectives.memory import Memory
 from passsearch.objectives.objective import Objective
 from passsearch.objectives.speed import Latency, Throughput
+from passsearch.results import Verdict
 
 THROUGHPUT, LATENCY, COMPILE_TIME, MEMORY = Throughput(), Latency(), CompileTime(), Memory()
 
@@ -44,10 +44,6 @@ def parse_objectives(objective: str | Sequence[str]) -> tuple[Objective, ...]:
     return tuple(parse_objective(name) for name in names)
 
 
-def recorded_objective(verdict: Mapping[str, Any]) -> Objective:
-    """Return the objective of the object ``verdict`` of a result; one without an objective is about throughput.
-
-    Raises:
-        UserError: No objective has the recorded name.
-    """
-    return parse_objective(str(verdict.get("objective") or THROUGHPUT.name))
+def recorded_objective(verdict: Verdict) -> Objective:
+    """Return the objective of the verdict of a result."""
+    return parse_objective(verdict.objective)

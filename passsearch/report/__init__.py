@@ -13,7 +13,7 @@ from passsearch.report.charts import (
     space_chart,
 )
 from passsearch.report.comparison import comparison_html, comparison_text
-from passsearch.report.compiled import compiled_text, rival_ratios
+from passsearch.report.compiled import compiled_text
 from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
@@ -92,7 +92,6 @@ __all__ = [
     "report_page",
     "result_html",
     "result_text",
-    "rival_ratios",
     "runs_side_by_side_text",
     "runs_text",
     "space_chart",

@@ -19,6 +19,7 @@ from passsearch.report.formatting import (
 )
 from passsearch.report.table import paragraph_lines, table, text_width
 from passsearch.report.text import device_text
+from passsearch.results import Device, Latency, Reference
 
 NAMES = ("engine",)
 """Titles of the columns with names, which are copied from the terminal."""
@@ -54,12 +55,13 @@ def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield title and text of what was measured, and on which machine."""
     model, plan = document["model"], document["plan"]
     yield "network", f"{model['name']} ({model['source']})"
-    yield "device", f"{device_text(document['device'])}; {document['threads']} threads for every engine"
+    device = device_text(Device.from_json(document["device"]))
+    yield "device", f"{device}; {document['threads']} threads for every engine"
     yield "date", format_time(document["measured_at"])
     yield "outputs", f"compared with {', '.join(dict.fromkeys(document['references']))}"
     # The proof of one batch size is the proof of the others.
     for toolchain, reference in (document.get("imports") or [{}])[0].items():
-        yield f"import by {toolchain}", import_text(reference)
+        yield f"import by {toolchain}", import_text(Reference.from_json(reference))
     yield "evidence", f"{plan['processes']} processes of every engine, {plan['rounds']} rounds each"
     shares = [each for timing in document["disturbances"] for process in timing for each in process]
     if shares:
@@ -81,7 +83,7 @@ def engine_cells(row: Mapping[str, Any]) -> list[str]:
     deviation = row["deviation"]
     return [
         str(row["engine"]),
-        format_latency_ms(row),
+        format_latency_ms(Latency.from_json(row["latency_s"])),
         format_number(row["batch"] / row["latency_s"]["median"]),
         format_ratio(lookup(row, "ratio", "by fastest")),
         format_number(row["compile_s"]),
@@ -146,7 +148,9 @@ def _accuracy(accuracy: Mapping[str, Any] | None) -> str:
 def _own_threads(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return MISSING
-    return "failed" if "failure" in row else f"{row['threads']}: {format_latency_ms(row)} ms"
+    if "failure" in row:
+        return "failed"
+    return f"{row['threads']}: {format_latency_ms(Latency.from_json(row['latency_s']))} ms"
 
 
 def remark_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,10 @@
 """An explored space and a checked certificate as text for a terminal."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from passsearch.report.formatting import import_text
 from passsearch.report.table import paragraph, table, text_width
+from passsearch.results import CertificateCheck, ExploredSpace, PassPair, Reference
 
 LIMITS = {
     "seconds": "time limit reached",
@@ -19,91 +19,91 @@ MAX_PAIRS = 8
 """Most pairs of passes that are listed in a line."""
 
 
-def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
+def space_text(space: ExploredSpace, *, width: int | None = None) -> str:
     """Return the size of an explored space, and what it shows about the passes.
 
     Args:
-        document: An explored space, as ``api.explore`` returns it.
+        space: The space.
         width: Largest number of characters in a line; the terminal's width by default.
     """
     width = width or text_width()
-    lines = [*summary_lines(document), *closure_lines(document)]
+    lines = [*summary_lines(space), *closure_lines(space)]
     summary = "\n".join(paragraph(title, text, width=width) for title, text in lines)
-    return "\n\n".join(part for part in (summary, _pass_table(document, width)) if part)
+    return "\n\n".join(part for part in (summary, _pass_table(space, width)) if part)
 
 
-def certificate_check_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
+def certificate_check_text(check: CertificateCheck, *, width: int | None = None) -> str:
     """Return whether a certificate holds, and every edge that contradicts it.
 
     Args:
-        document: The outcome, as ``api.check_space`` returns it.
+        check: The outcome.
         width: Largest number of characters in a line; the terminal's width by default.
     """
     width = width or text_width()
-    if document["holds"]:
-        checked = f"{document['checked']} of {document['edges']} edges applied again, all as certified"
-        space = f"{document['states']} states, {'closed' if document['closed'] else 'not closed'}"
+    if check.holds:
+        checked = f"{check.checked} of {check.edges} edges applied again, all as certified"
+        space = f"{check.states} states, {'closed' if check.closed else 'not closed'}"
         return paragraph("the certificate holds", f"{checked}; {space}", width=width)
-    return "\n".join(paragraph("does not hold", problem, width=width) for problem in document["problems"])
+    return "\n".join(paragraph("does not hold", problem, width=width) for problem in check.problems)
 
 
-def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def summary_lines(space: ExploredSpace) -> list[tuple[str, str]]:
     """Return titles and texts on an explored space: its size, and what the passes did in it."""
-    network = f"{document['model']['source']}, TVM {document['toolchain']['tvm_version']}, {document['target']}"
-    applied = f"{document['tried']} passes applied in {document['seconds']:.0f} s, {_cache_note(document)}"
+    network = f"{space.model.source}, TVM {space.toolchain.tvm_version}, {space.target}"
+    applied = f"{space.tried} passes applied in {space.seconds:.0f} s, {_cache_note(space)}"
     return [
         ("network", network),
-        *_import_lines(document.get("reference")),
-        ("space", _size(document)),
-        ("sequences", _sequences(document)),
+        *_import_lines(space.reference),
+        ("space", _size(space)),
+        ("sequences", _sequences(space)),
         ("this call", applied),
-        ("passes left out (with them the space never closes)", ", ".join(document["left_out"]) or "none"),
-        ("passes that change nothing here", ", ".join(document["idle"]) or "none"),
-        ("nondeterministic passes", ", ".join(document["unsteady"]) or "none"),
-        ("passes that crashed, timed out or ran out of memory", ", ".join(document["given_up"]) or "none"),
-        ("passes that change the IR again when repeated", ", ".join(document["not_idempotent"]) or "none"),
-        ("pairs that give the same IR in both orders", _pairs(document["commuting"])),
+        ("passes left out (with them the space never closes)", ", ".join(space.left_out) or "none"),
+        ("passes that change nothing here", ", ".join(space.idle) or "none"),
+        ("nondeterministic passes", ", ".join(space.unsteady) or "none"),
+        ("passes that crashed, timed out or ran out of memory", ", ".join(space.given_up) or "none"),
+        ("passes that change the IR again when repeated", ", ".join(space.not_idempotent) or "none"),
+        ("pairs that give the same IR in both orders", _pairs(space.commuting)),
     ]
 
 
-def _import_lines(reference: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def _import_lines(reference: Reference | None) -> list[tuple[str, str]]:
     """Return what proves the import; nothing for a space from before it was recorded."""
     return [] if reference is None else [("import", import_text(reference))]
 
 
-def closure_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def closure_lines(space: ExploredSpace) -> list[tuple[str, str]]:
     """Return what only a closed space can say, or which part of an open space is closed."""
     lines = []
-    if document["barriers"] is not None:
-        lines.append(("passes that can never act again after another pass", _barriers(document["barriers"])))
-    if not document["closed"]:
-        part = document["closed_part"]
-        lines.append(("closed part of the space", f"{part['states']} states with {', '.join(part['steps'])}"))
+    if space.barriers is not None:
+        lines.append(("passes that can never act again after another pass", _barriers(space.barriers)))
+    if not space.closed:
+        part = space.closed_part
+        lines.append(("closed part of the space", f"{part.states} states with {', '.join(part.steps)}"))
     return lines
 
 
-def _size(document: Mapping[str, Any]) -> str:
-    edges = f"{document['edges']} edges ({document['failed']} failed)"
-    size = f"{document['states']} states, {edges}, depth {document['depth']}"
-    if document["closed"]:
+def _size(space: ExploredSpace) -> str:
+    edges = f"{space.edges} edges ({space.failed} failed)"
+    size = f"{space.states} states, {edges}, depth {space.depth}"
+    if space.closed:
         # What a crashed pass would have produced is unknown, so the claim must exclude sequences that crash.
-        excluded = " that does not crash, time out or run out of memory" if document["given_up"] else ""
+        excluded = " that does not crash, time out or run out of memory" if space.given_up else ""
         return f"closed: {size}; no sequence of these passes{excluded}, however long, makes another IR"
-    return f"not closed ({LIMITS[document['ended']]}): {size}; {document['unfinished']} states have untried edges"
+    return f"not closed ({LIMITS[space.ended]}): {size}; {space.unfinished} states have untried edges"
 
 
-def _cache_note(document: Mapping[str, Any]) -> str:
-    if document["remembered"]:
+def _cache_note(space: ExploredSpace) -> str:
+    if space.remembered:
         return "stored in the fact cache for later runs"
     return "not stored in the fact cache (because of --fresh, or because another run on this network is writing to it)"
 
 
-def _sequences(document: Mapping[str, Any]) -> str:
+def _sequences(space: ExploredSpace) -> str:
     # Every state is reached within `depth` passes, so longer sequences only repeat IRs and are not worth counting.
-    row = document["sequences"][document["depth"]]
-    valid = sum(shorter["valid"] for shorter in document["sequences"][: document["depth"] + 1])
-    longest = f"{row['all']:.3g} of {row['length']} passes, {row['valid']:.3g} of them valid"
-    return f"{longest}; {valid:.3g} valid ones of at most {row['length']} passes"
+    row = space.sequences[space.depth]
+    valid = sum(shorter.valid for shorter in space.sequences[: space.depth + 1])
+    longest = f"{row.number:.3g} of {row.length} passes, {row.valid:.3g} of them valid"
+    return f"{longest}; {valid:.3g} valid ones of at most {row.length} passes"
 
 
 def _pairs(pairs: Sequence[Sequence[str]]) -> str:
@@ -122,27 +122,27 @@ def _barriers(pairs: Sequence[Sequence[str]]) -> str:
     return "; ".join(f"after {first}: {', '.join(seconds)}" for first, seconds in by_first.items()) or "none"
 
 
-def _pass_table(document: Mapping[str, Any], width: int) -> str:
+def _pass_table(space: ExploredSpace, width: int) -> str:
     titles = ("pass", "new states", "enables", "disables")
-    return table(titles, pass_rows(document), width=width, right=("new states",))
+    return table(titles, pass_rows(space), width=width, right=("new states",))
 
 
-def pass_rows(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+def pass_rows(space: ExploredSpace) -> list[tuple[str, str, str, str]]:
     """Return a row per pass with an effect: states it reached first, passes it enables, passes it disables."""
-    new_states = document["new_states"]
+    new_states = space.new_states
     return [
         (
             step,
             str(new_states.get(step, 0)),
-            _partners(document["enabling"], step),
-            _partners(document["disabling"], step),
+            _partners(space.enabling, step),
+            _partners(space.disabling, step),
         )
-        for step in document["steps"]
-        if step not in document["idle"]
+        for step in space.steps
+        if step not in space.idle
     ]
 
 
-def _partners(pairs: Sequence[Mapping[str, Any]], step: str) -> str:
-    partners = [pair["second"] for pair in pairs if pair["first"] == step]
+def _partners(pairs: Sequence[PassPair], step: str) -> str:
+    partners = [pair.second for pair in pairs if pair.first == step]
     more = f", {len(partners) - MAX_PARTNERS} more" if len(partners) > MAX_PARTNERS else ""
     return ", ".join(partners[:MAX_PARTNERS]) + more

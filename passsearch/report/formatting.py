@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from passsearch.core import printable
+from passsearch.results import Build, Interval, Latency, NamedPipeline, Record, Reference, StatedRatio
 
 MISSING = "–"
 
@@ -15,11 +16,11 @@ WIDEST = 1000
 """Largest quotient of the ends of an interval that is printed; a few very different compiles give wider ones."""
 
 
-def lookup(document: Mapping[str, Any] | None, *keys: str) -> Any:
+def lookup(document: Mapping[str, Any] | Record | None, *keys: str) -> Any:
     """Return the value at a path of keys, ``None`` if a key of the path is missing or ``null``."""
     value: Any = document
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
+        value = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
     return value
 
 
@@ -62,9 +63,11 @@ def format_interval(value: float | None, interval: Sequence[float | None] | None
     return f"{value:.{decimals}f}" + (f" [{', '.join(ends)}]" if ends else "")
 
 
-def format_ratio(ratio: Mapping[str, Any] | None) -> str:
+def format_ratio(ratio: StatedRatio | Mapping[str, Any] | None) -> str:
     """Return a ratio with its interval, if it has one; ratios below 2 get three decimals."""
-    value, interval = lookup(ratio, "ratio"), lookup(ratio, "interval")
+    if not isinstance(ratio, StatedRatio):
+        ratio = StatedRatio.from_json({"ratio": None, **(ratio or {})})
+    value, interval = ratio.ratio, ratio.interval
     # An artifact is as fast as itself, without any measurement.
     if interval and interval[0] == interval[1] == value:
         interval = None
@@ -73,17 +76,34 @@ def format_ratio(ratio: Mapping[str, Any] | None) -> str:
     return format_interval(value, interval, decimals=decimals)
 
 
+def is_above(ratio: StatedRatio | None, limit: float) -> bool:
+    """Return whether the whole interval of a ratio is above a limit."""
+    low = ratio.interval[0] if ratio and ratio.interval else None
+    return low is not None and low > limit
+
+
+def is_below(ratio: StatedRatio | None, limit: float) -> bool:
+    """Return whether the whole interval of a ratio is below a limit."""
+    high = ratio.interval[1] if ratio and ratio.interval else None
+    return high is not None and high < limit
+
+
+def is_beyond(interval: Interval, other: Interval) -> bool:
+    """Return whether an interval is above all of another one."""
+    return interval[0] is not None and other[1] is not None and interval[0] > other[1]
+
+
 def says_nothing(interval: Sequence[float | None] | None) -> bool:
     """Return whether an interval is so wide that its ends, which can have 20 digits, are not printed."""
     low, high = interval or (None, None)
     return low is not None and high is not None and low > 0 and high > WIDEST * low
 
 
-def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:
+def format_latency_ms(latency: Latency | None) -> str:
     """Return the median latency and its interval in milliseconds."""
-    median_s, interval = lookup(measurement, "latency_s", "median"), lookup(measurement, "latency_s", "interval")
-    if median_s is None:
+    if latency is None or latency.median is None:
         return MISSING
+    median_s, interval = latency.median, latency.interval
     # Three decimals below 10 ms, two below 1 s: a difference of 0.1 % stays visible.
     ends = [None if end is None else end * 1e3 for end in interval or ()]
     return format_interval(median_s * 1e3, ends, decimals=3 if median_s < 1e-2 else 2 if median_s < 1 else 1)
@@ -109,18 +129,17 @@ def format_time(text: str) -> str:
     return f"{text[:16].replace('T', ' ')} UTC"
 
 
-def format_pipeline(candidate: Mapping[str, Any] | None) -> str:
+def format_pipeline(candidate: NamedPipeline) -> str:
     """Return a candidate's pipeline and build options in one line."""
-    return f"{lookup(candidate, 'pipeline') or '(no explicit pass)'}, then build at {format_build(candidate)}"
+    return f"{candidate.pipeline or '(no explicit pass)'}, then build at {format_build(candidate.build)}"
 
 
-def format_build(candidate: Mapping[str, Any] | None) -> str:
-    """Return the options of a candidate's build."""
-    level, disabled = lookup(candidate, "build", "opt_level"), lookup(candidate, "build", "disabled") or []
-    without = f" without {', '.join(map(str, disabled))}" if disabled else ""
-    return f"opt_level={format_count(level)}{without}"
+def format_build(build: Build) -> str:
+    """Return the options of a build."""
+    without = f" without {', '.join(build.disabled)}" if build.disabled else ""
+    return f"opt_level={build.opt_level}{without}"
 
 
-def import_text(reference: Mapping[str, Any]) -> str:
+def import_text(reference: Reference) -> str:
     """Return what proves that a network is imported as its source has it, or that nothing does."""
-    return f"proven by {reference['runtime']}" if reference["runtime"] else f"unproven: {reference['reason']}"
+    return f"proven by {reference.runtime}" if reference.runtime else f"unproven: {reference.reason}"

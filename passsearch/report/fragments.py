@@ -17,16 +17,26 @@ from passsearch.report.engines import (
     tail_rows,
 )
 from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
-from passsearch.report.formatting import format_ratio, format_time, html_text
-from passsearch.report.listings import PARAMETER_TITLES, cell_text, feature_row, need_text, parameter_row
+from passsearch.report.formatting import format_time, html_text
+from passsearch.report.listings import (
+    CHECK_TITLES,
+    PARAMETER_TITLES,
+    audit_ratios,
+    cell_text,
+    check_cells,
+    feature_row,
+    need_text,
+    parameter_row,
+)
+from passsearch.results import Ablation, Audit, ExploredSpace
 
 
-def ablation_html(document: Mapping[str, Any]) -> str:
+def ablation_html(ablation: Ablation) -> str:
     """Return an ablation: its conclusion, a row for each step, and the evidence."""
     return fragment(
-        headline(document["headline"]),
-        html_table(STEP_TITLES, [step_cells(row) for row in document["rows"]]),
-        definitions(ablation_lines(document)),
+        headline(ablation.headline),
+        html_table(STEP_TITLES, [step_cells(row) for row in ablation.rows]),
+        definitions(ablation_lines(ablation)),
     )
 
 
@@ -54,28 +64,22 @@ def engines_html(document: Mapping[str, Any]) -> str:
     )
 
 
-def audit_html(document: Mapping[str, Any]) -> str:
+def audit_html(audit: Audit) -> str:
     """Return an audit: the verdict, the ratios measured again, and every check."""
-    checks = [("ok" if check["ok"] else "no", check["name"], check["detail"]) for check in document["checks"]]
-    refused = [name for status, name, _ in checks if status == "no"]
-    ratios = document.get("ratios") or {}
-    lines = [(name.replace("_", " "), format_ratio(ratio)) for name, ratio in ratios.items()]
-    if document.get("measured_at"):
-        lines.append(("date", format_time(document["measured_at"])))
     return fragment(
-        headline(f"refused: {refused[0]}" if refused else "signed off"),
-        definitions(lines),
-        html_table(("", "what", "result"), [tuple(map(str, row)) for row in checks], is_text=True),
+        headline(f"refused: {audit.refusal.name}" if audit.refusal else "signed off"),
+        definitions([*audit_ratios(audit), ("date", format_time(audit.measured_at))]),
+        html_table(CHECK_TITLES, check_cells(audit), is_text=True),
     )
 
 
-def space_html(document: Mapping[str, Any]) -> str:
+def space_html(space: ExploredSpace) -> str:
     """Return an explored space: its size, and the effect of every pass."""
-    closed = "closed" if document["closed"] else "not closed"
+    closed = "closed" if space.closed else "not closed"
     return fragment(
-        headline(f"{document['model']['name']}: {document['states']} states, {closed}"),
-        definitions([*summary_lines(document), *closure_lines(document)]),
-        html_table(("pass", "new states", "enables", "disables"), pass_rows(document), is_text=True),
+        headline(f"{space.model.name}: {space.states} states, {closed}"),
+        definitions([*summary_lines(space), *closure_lines(space)]),
+        html_table(("pass", "new states", "enables", "disables"), pass_rows(space), is_text=True),
     )
 
 

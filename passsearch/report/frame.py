@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from passsearch.errors import UserError
-from passsearch.report.charts import INSTALL, trials
+from passsearch.report.charts import INSTALL
 from passsearch.report.formatting import lookup
 from passsearch.report.rows import label
 from passsearch.report.run_record import RunRecord
+from passsearch.results import NamedPipeline
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "latency_s": ("latency_s", "median"),
@@ -45,22 +46,18 @@ def candidates_frame(record: RunRecord) -> Any:
 
 
 def _measured(record: RunRecord) -> Iterator[dict[str, Any]]:
-    best = record.document.get("best") or {}
-    for trial in trials(record.document):
-        is_best = all(trial.get(key) == best.get(key) for key in ("pipeline", "build"))
+    best = record.result.best
+    for trial in record.result.trials:
+        is_best = (trial.pipeline, trial.build) == (best.pipeline, best.build)
         values = {column: lookup(trial, *place) for column, place in COLUMNS.items()}
         yield {**_identity(trial), "is_best": is_best, "built_s": record.build_time_s(trial), **values}
 
 
 def _failed(record: RunRecord) -> Iterator[dict[str, Any]]:
-    for failure in record.document.get("failed") or []:
-        reasons = {"failure": failure.get("kind"), **{key: failure.get(key) for key in FAILURE_COLUMNS[1:]}}
-        yield {**_identity(failure), "is_best": False, **reasons}
+    for failure in record.result.failed:
+        reasons = dict(zip(FAILURE_COLUMNS, (failure.kind, failure.stage, failure.step, failure.reason), strict=True))
+        yield {**_identity(NamedPipeline(pipeline=failure.pipeline, build=failure.build)), "is_best": False, **reasons}
 
 
-def _identity(candidate: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": label(candidate),
-        "pipeline": candidate.get("pipeline"),
-        "opt_level": lookup(candidate, "build", "opt_level"),
-    }
+def _identity(candidate: NamedPipeline) -> dict[str, Any]:
+    return {"name": label(candidate), "pipeline": candidate.pipeline, "opt_level": candidate.build.opt_level}

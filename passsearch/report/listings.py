@@ -7,6 +7,9 @@ from typing import Any
 from passsearch.objectives import IMPROVED, verdict_outcome
 from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
+from passsearch.results import Audit, CatalogCheck, CheckedEntry, CheckedSequence, Verdict
+
+CHECK_TITLES = ("", "what", "result")
 
 PARAMETER_TITLES = ("parameter", "type", "default", "values searched", "meaning")
 
@@ -29,18 +32,25 @@ def findings_text(findings: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(parts)
 
 
-def audit_text(document: Mapping[str, Any]) -> str:
+def audit_text(audit: Audit) -> str:
     """Return an audit's checks as a table, the ratios measured again, and the verdict."""
-    rows = [("ok" if check["ok"] else "no", str(check["name"]), str(check["detail"])) for check in document["checks"]]
-    refusal = next((f"refused: {name}: {detail}" for status, name, detail in rows if status == "no"), "")
-    ratios = document.get("ratios") or {}
-    measured = ", ".join(f"{name.replace('_', ' ')} {format_ratio(ratio)}" for name, ratio in ratios.items())
-    date = document.get("measured_at")
-    lines = [("date", format_time(date))] if date else []
-    lines += [*([("measured", measured)] if measured else []), ("verdict", refusal or "signed off")]
-    checks_table = table(("", "what", "result"), rows, width=text_width())
+    refusal = f"refused: {audit.refusal.name}: {audit.refusal.detail}" if audit.refusal else ""
+    measured = ", ".join(f"{name} {ratio}" for name, ratio in audit_ratios(audit))
+    lines = [("date", format_time(audit.measured_at)), *([("measured", measured)] if measured else [])]
+    lines.append(("verdict", refusal or "signed off"))
+    checks_table = table(CHECK_TITLES, check_cells(audit), width=text_width())
     outcome = "\n".join(paragraph(title, text, width=text_width()) for title, text in lines)
     return f"{checks_table}\n\n{outcome}"
+
+
+def check_cells(audit: Audit) -> list[tuple[str, str, str]]:
+    """Return the cells under ``CHECK_TITLES`` of every check."""
+    return [("ok" if check.ok else "no", check.name, check.detail) for check in audit.checks]
+
+
+def audit_ratios(audit: Audit) -> list[tuple[str, str]]:
+    """Return metric and value of every ratio that an audit measured again."""
+    return [(name.replace("_", " "), format_ratio(ratio)) for name, ratio in (audit.ratios or {}).items()]
 
 
 def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:
@@ -71,7 +81,7 @@ def runs_text(document: Mapping[str, Any]) -> str:
             cell_text(lookup(run, "model", "source")),
             cell_text(lookup(run, "toolchain", "name")),
             format_time(run["measured_at"]),
-            run_outcome(run),
+            _run_outcome(run),
             format_megabytes(run["bytes"]),
             Path(run["folder"]).name,
         )
@@ -82,18 +92,20 @@ def runs_text(document: Mapping[str, Any]) -> str:
     return f"{table(titles, rows, width=text_width(), right=('MB',))}\n\n{paragraph('runs', total, width=text_width())}"
 
 
-def run_outcome(run: Mapping[str, Any]) -> str:
-    """Return the outcome of a run in some words, from its row or its result."""
-    verdict = run.get("verdict")
-    if not verdict:
+def _run_outcome(run: Mapping[str, Any]) -> str:
+    if not run.get("verdict"):
         return "no result yet"
-    if run.get("interrupted"):
+    return run_outcome(Verdict.from_json(run["verdict"]), is_interrupted=bool(run.get("interrupted")))
+
+
+def run_outcome(verdict: Verdict, *, is_interrupted: bool) -> str:
+    """Return the outcome of a run in some words."""
+    if is_interrupted:
         return "interrupted"
-    if not verdict.get("confirmed"):
+    if not verdict.confirmed:
         return "not confirmed"
     outcome = verdict_outcome(verdict)
-    is_gain = outcome == IMPROVED
-    return f"{cell_text(verdict.get('objective'))} {format_ratio(verdict)}" if is_gain else outcome
+    return f"{verdict.objective} {format_ratio(verdict.stated)}" if outcome == IMPROVED else outcome
 
 
 def analysis_text(document: Mapping[str, Any]) -> str:
@@ -146,30 +158,29 @@ def catalog_entry_text(entry: Mapping[str, Any]) -> str:
     return "\n\n".join(["\n".join(paragraphs), *([table(PARAMETER_TITLES, rows, width=width)] if rows else [])])
 
 
-def catalog_check_text(document: Mapping[str, Any]) -> str:
+def catalog_check_text(check: CatalogCheck) -> str:
     """Return the problems that a TVM has with the catalog's entries, and how many entries have none."""
-    entries = document.get("entries") or []
-    rows = [(entry["name"], _check_outcome(entry)) for entry in entries]
-    valid = sum(not entry["problems"] and not entry["skipped"] for entry in entries)
-    toolchain = f"toolchain {document.get('toolchain')}, TVM {document.get('tvm_version')}"
-    total = f"{valid} of {len(entries)} entries are valid for {toolchain}."
+    rows = [(entry.name, _check_outcome(entry)) for entry in check.entries]
+    valid = sum(not entry.problems and not entry.skipped for entry in check.entries)
+    toolchain = f"toolchain {check.toolchain}, TVM {check.tvm_version}"
+    total = f"{valid} of {len(rows)} entries are valid for {toolchain}."
     parts = [table(("pass", "outcome"), rows, width=text_width()), total]
-    if sequences := document.get("sequences"):
-        cells = [(row["name"], row["network"], _sequence_outcome(row)) for row in sequences]
-        equal = sum(not row["problem"] for row in sequences)
+    if check.sequences:
+        cells = [(sequence.name, sequence.network, _sequence_outcome(sequence)) for sequence in check.sequences]
+        equal = sum(not sequence.problem for sequence in check.sequences)
         parts += [table(("sequence", "network", "outcome"), cells, width=text_width())]
-        parts += [f"{equal} of {len(sequences)} sequences reach the same IR in a process of their own."]
+        parts += [f"{equal} of {len(cells)} sequences reach the same IR in a process of their own."]
     return "\n\n".join(parts)
 
 
-def _sequence_outcome(row: Mapping[str, Any]) -> str:
-    return str(row["problem"]) or (f"refused: {row['refusal']}" if row["refusal"] else "ok")
+def _sequence_outcome(sequence: CheckedSequence) -> str:
+    return sequence.problem or (f"refused: {sequence.refusal}" if sequence.refusal else "ok")
 
 
-def _check_outcome(entry: Mapping[str, Any]) -> str:
-    if entry["problems"]:
-        return "; ".join(entry["problems"])
-    return f"not checked: {entry['skipped']}" if entry["skipped"] else "ok"
+def _check_outcome(entry: CheckedEntry) -> str:
+    if entry.problems:
+        return "; ".join(entry.problems)
+    return f"not checked: {entry.skipped}" if entry.skipped else "ok"
 
 
 def feature_row(name: str, feature: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -6,7 +6,6 @@ figures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from passsearch.errors import UserError
 from passsearch.objectives import COMPILE_TIME, THROUGHPUT
@@ -22,19 +21,19 @@ from passsearch.report.charts import (
     ratio_chart,
     ratios_chart,
     space_chart,
-    trials,
 )
 from passsearch.report.commands import follow_up_commands, tune_command
 from passsearch.report.elements import definitions, details, html_table, note, page, paragraphs, section
-from passsearch.report.formatting import format_latency_ms, format_number, format_ratio, format_time, html_text, lookup
+from passsearch.report.formatting import format_latency_ms, format_number, format_ratio, format_time, html_text
 from passsearch.report.headline import headline_text
 from passsearch.report.html import front_html
-from passsearch.report.rows import baseline_name, column_titles, label, level_rows, levels_title, result_rows
+from passsearch.report.rows import column_titles, label, level_rows, levels_title, result_rows
 from passsearch.report.run_record import RunRecord
 from passsearch.report.runs_table import RUN_TITLES, run_cells
 from passsearch.report.text import evidence_lines, failure_lines, setup_lines
 from passsearch.report.verdict import verdict_text, warning_lines
 from passsearch.report.winner import winner_section
+from passsearch.results import Input, RunResult
 
 MOST_FAILURES = 50
 """Failed candidates that are listed one by one."""
@@ -43,26 +42,25 @@ MOST_FAILURES = 50
 def report_page(records: Sequence[RunRecord]) -> str:
     """Return the report of runs as a complete HTML page."""
     if len(records) == 1:
-        name = lookup(records[0].document, "model", "name") or "a run"
-        return page(f"passsearch: {name}", *_run(records[0], heading="h1"))
-    runs = (details(headline_text(record.document), *_run(record, heading="h2")) for record in records)
+        return page(f"passsearch: {records[0].result.model.name or 'a run'}", *_run(records[0], heading="h1"))
+    runs = (details(headline_text(record.result), *_run(record, heading="h2")) for record in records)
     return page(f"passsearch: {len(records)} runs", *_side_by_side(records), *runs)
 
 
 def _run(record: RunRecord, *, heading: str) -> Iterable[str]:
     """Yield the parts of one run's report."""
-    document = record.document
+    result = record.result
     yield '<header><p class="mark">passsearch report</p>'
-    yield f"<{heading}>{html_text(headline_text(document))}</{heading}>"
-    yield f'<p class="verdict">{html_text(verdict_text(document))}</p>'
-    yield f"{paragraphs(warning_lines(document))}{definitions(setup_lines(document))}</header>"
-    yield _measurements(document)
+    yield f"<{heading}>{html_text(headline_text(result))}</{heading}>"
+    yield f'<p class="verdict">{html_text(verdict_text(result))}</p>'
+    yield f"{paragraphs(warning_lines(result))}{definitions(setup_lines(result))}</header>"
+    yield _measurements(result)
     yield winner_section(record)
     yield section("What every pass is worth", *_ablation(record))
     yield section("Kernels side by side", _chart(lambda: kernels_chart(record)))
     yield section("History of the search", *_history(record))
     yield section("What was explored", *_space(record))
-    yield _failures(document)
+    yield _failures(result)
     yield section("Provenance", definitions(_provenance(record)))
     yield section(
         "Make it again",
@@ -72,18 +70,18 @@ def _run(record: RunRecord, *, heading: str) -> Iterable[str]:
     )
 
 
-def _measurements(document: Mapping[str, Any]) -> str:
-    titles = column_titles(document)
-    levels = level_rows(document)
-    level_table = html_table(titles, [row.cells(document) for row in levels]) if levels else ""
+def _measurements(result: RunResult) -> str:
+    titles = column_titles(result)
+    levels = level_rows(result)
+    level_table = html_table(titles, [row.cells(result) for row in levels]) if levels else ""
     skipped = ("failures", "reproducer", "seconds", "space")
-    evidence = [(title, text) for title, text in evidence_lines(document) if title not in skipped]
+    evidence = [(title, text) for title, text in evidence_lines(result) if title not in skipped]
     return section(
         "Measurements",
-        chart_html(ratios_chart(document)) if document.get("ratios") else "",
-        html_table(titles, [row.cells(document) for row in result_rows(document)]),
-        f"<h3>{html_text(levels_title(document).capitalize())}</h3>{level_table}" if levels else "",
-        front_html(document),
+        chart_html(ratios_chart(result)) if result.ratios else "",
+        html_table(titles, [row.cells(result) for row in result_rows(result)]),
+        f"<h3>{html_text(levels_title(result).capitalize())}</h3>{level_table}" if levels else "",
+        front_html(result),
         details("Evidence", definitions(evidence)),
     )
 
@@ -92,7 +90,7 @@ def _ablation(record: RunRecord) -> Iterable[str]:
     if record.ablation is None:
         yield note(f"Not measured yet. Measure it: passsearch ablate {record.folder or 'RUN'}")
         return
-    yield f"<p>{html_text(record.ablation['headline'])}</p>"
+    yield f"<p>{html_text(record.ablation.headline)}</p>"
     for kind in ("ladder", "without"):
         for metric in (THROUGHPUT.name, COMPILE_TIME.name):
             chart = ablation_chart(record, metric=metric, kind=kind)
@@ -102,19 +100,18 @@ def _ablation(record: RunRecord) -> Iterable[str]:
 
 
 def _history(record: RunRecord) -> Iterable[str]:
-    document = record.document
     yield chart_html(history_chart(record))
     yield f"<h3>Throughput and compile time</h3>{chart_html(pareto_chart(record))}"
     rows = [
         (
             label(trial),
-            format_latency_ms(trial),
-            format_ratio(trial.get("ratio") if isinstance(trial.get("ratio"), Mapping) else None),
-            format_number(trial.get("compile_s")),
+            format_latency_ms(trial.latency_s),
+            format_ratio(trial.ratio),
+            format_number(trial.compile_s),
         )
-        for trial in trials(document)
+        for trial in record.result.trials
     ]
-    titles = ("candidate", "latency ms", f"throughput/{baseline_name(document)}", "compile s")
+    titles = ("candidate", "latency ms", f"throughput/{record.result.baseline_name}", "compile s")
     yield details(f"All {len(rows)} candidates", html_table(titles, rows))
 
 
@@ -125,13 +122,13 @@ def _space(record: RunRecord) -> Iterable[str]:
     else:
         yield note("The log of the run is not in its folder, so the state graph cannot be drawn.")
     names = ("space", "passes without effect", "passes not tried")
-    yield definitions((title, text) for title, text in evidence_lines(record.document) if title in names)
+    yield definitions((title, text) for title, text in evidence_lines(record.result) if title in names)
 
 
-def _failures(document: Mapping[str, Any]) -> str:
-    failed = [failure for failure in document.get("failed") or [] if isinstance(failure, Mapping)]
+def _failures(result: RunResult) -> str:
+    failed = result.failed
     rows = [
-        tuple(str(failure.get(key) or "") for key in ("kind", "stage", "step", "reason", "log", "pipeline"))
+        (failure.kind, failure.stage, failure.step, failure.reason, failure.log, failure.pipeline)
         for failure in failed[:MOST_FAILURES]
     ]
     titles = ("kind", "stage", "pass", "reason", "traceback in", "pipeline")
@@ -139,33 +136,31 @@ def _failures(document: Mapping[str, Any]) -> str:
     shown = f"; these are the first {MOST_FAILURES}" if len(failed) > MOST_FAILURES else ""
     return section(
         "Failures",
-        definitions(failure_lines(document)),
+        definitions(failure_lines(result)),
         details(f"{len(failed)} failed candidate{'s' * (len(failed) != 1)}{shown}", table),
     )
 
 
 def _provenance(record: RunRecord) -> Iterable[tuple[str, str]]:
-    document = record.document
-    compiler, model, device = (document.get(key) or {} for key in ("toolchain", "model", "device"))
+    result = record.result
+    compiler, model = result.toolchain, result.model
     if record.folder:
         yield "run folder", str(record.folder)
-    if document.get("measured_at"):
-        yield "last measurement", format_time(str(document["measured_at"]))
-    yield "network", f"{model.get('source')}, SHA-256 {model.get('sha256')}"
-    yield "inputs", _inputs(model.get("inputs"))
-    yield "compiler", f"TVM {compiler.get('tvm_version')} {compiler.get('tvm_commit') or ''}".strip()
-    yield "system", str(device.get("system") or "unknown")
+    if result.measured_at:
+        yield "last measurement", format_time(result.measured_at)
+    yield "network", f"{model.source}, SHA-256 {model.sha256}"
+    yield "inputs", "unknown" if model.inputs is None else _inputs(model.inputs)
+    yield "compiler", f"TVM {compiler.tvm_version} {compiler.tvm_commit}".strip()
+    yield "system", result.device.system or "unknown"
     names = ("seed", "sampler", "threads", "trials", "timeout_s", "repetitions", "keep_throughput", "tolerance")
     settings = [f"{name} {record.settings[name]}" for name in names if record.settings.get(name) is not None]
     yield "settings", ", ".join(settings) or "unknown"
-    yield "schema", str(document.get("schema"))
-    yield from ((title, text) for title, text in evidence_lines(document) if title == "seconds")
+    yield "schema", result.schema
+    yield from ((title, text) for title, text in evidence_lines(result) if title == "seconds")
 
 
-def _inputs(inputs: Any) -> str:
-    if not isinstance(inputs, Mapping):
-        return "unknown"
-    kinds = [f"{name}: {lookup(kind, 'dtype')}{lookup(kind, 'shape')}" for name, kind in inputs.items()]
+def _inputs(inputs: Mapping[str, Input]) -> str:
+    kinds = [f"{name}: {kind.dtype}{list(kind.shape)}" for name, kind in inputs.items()]
     return ", ".join(kinds) or "none"
 
 
@@ -173,20 +168,20 @@ def _side_by_side(records: Sequence[RunRecord]) -> Iterable[str]:
     """Yield the parts that compare runs."""
     yield '<header><p class="mark">passsearch report</p>'
     yield f"<h1>{len(records)} runs side by side</h1></header>"
-    documents = [record.document for record in records]
+    results = [record.result for record in records]
     charts = []
     for objective in (THROUGHPUT, COMPILE_TIME):
         title = objective.title.capitalize()
-        rows = [(_run_name(document), lookup(document, "ratios", objective.ratio_key)) for document in documents]
-        colours = [None if lookup(document, "verdict", "confirmed") else OTHER for document in documents]
+        rows = [(_run_name(result), result.ratio_of(objective.ratio_key)) for result in results]
+        colours = [None if result.verdict.confirmed else OTHER for result in results]
         chart = ratio_chart(title, "times better than the run's own baseline", rows, colours=colours)
         charts.append(f"<h3>{title}</h3>{chart_html(chart)}" if chart.series else "")
     table = html_table(RUN_TITLES, [run_cells(record) for record in records], is_text=True)
     yield section("Gains", table, *charts)
 
 
-def _run_name(document: Mapping[str, Any]) -> str:
-    return f"{lookup(document, 'model', 'name')}, {lookup(document, 'toolchain', 'name')}"
+def _run_name(result: RunResult) -> str:
+    return f"{result.model.name}, {result.toolchain.name}"
 
 
 def _chart(make: Callable[[], Chart]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from passsearch.core import BuildOptions, parse_json
 from passsearch.errors import PassSearchError, UserError
+from passsearch.results import Ablation, Candidate, RunResult
 from passsearch.store import Fact, Log, read_ablation, read_result
 
 _log = logging.getLogger(__name__)
@@ -34,28 +35,28 @@ class RunRecord:
     """A run.
 
     Attributes:
-        document: The content of ``result.json``.
+        result: Its result.
         folder: The run folder.
         settings: The content of ``run.json``; empty if it cannot be read.
         built_s: Seconds from the start of the run to the first build, by state and build options.
         edges: Passes as they were applied, in that order.
         root: The network's state; empty if the log does not say.
         kernels: Seconds that every kernel takes in one inference, by name, by digest of the binary.
-        ablation: The content of ``ablation.json``; ``None`` without one.
+        ablation: Its ablation; ``None`` without one.
     """
 
-    document: Mapping[str, Any]
+    result: RunResult
     folder: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     built_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
     edges: tuple[AppliedPass, ...] = ()
     root: str = ""
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    ablation: Mapping[str, Any] | None = None
+    ablation: Ablation | None = None
 
-    def build_time_s(self, candidate: Mapping[str, Any]) -> float | None:
+    def build_time_s(self, candidate: Candidate) -> float | None:
         """Return the seconds after which a candidate was first built; ``None`` if the log does not say."""
-        return self.built_s.get((str(candidate.get("state")), _build_key(candidate)))
+        return self.built_s.get((str(candidate.state), BuildOptions.from_json(candidate.build.to_json()).key))
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -72,7 +73,7 @@ def read_record(document: Mapping[str, Any], folder: Path) -> RunRecord:
     facts = _facts(folder / "log.jsonl")
     loads = facts.get("load", [])
     return RunRecord(
-        document,
+        RunResult.from_json(document),
         folder,
         settings=_json_object(folder / "run.json") or {},
         built_s={_state_and_build(key): written_s for key, _, written_s in facts.get("build", [])},
@@ -87,13 +88,6 @@ def _state_and_build(key: str) -> tuple[str, str]:
     """Split the key of a build."""
     state, _, build = key.partition("|")
     return state, build
-
-
-def _build_key(candidate: Mapping[str, Any]) -> str:
-    try:
-        return BuildOptions.from_json(candidate.get("build") or {}).key
-    except (AssertionError, AttributeError, TypeError):  # of a file from somebody else
-        return ""
 
 
 def _facts(path: Path) -> dict[str, list[tuple[str, Fact, float]]]:
@@ -142,9 +136,10 @@ def _json_object(path: Path) -> Mapping[str, Any] | None:
     return content if isinstance(content, Mapping) else None
 
 
-def _ablation(folder: Path) -> Mapping[str, Any] | None:
+def _ablation(folder: Path) -> Ablation | None:
     try:
-        return read_ablation(folder)
+        document = read_ablation(folder)
+        return None if document is None else Ablation.from_json(document)
     except UserError as error:
         _log.warning("the report leaves the ablation out: %s", error)
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from passsearch.objectives import COMPILE_TIME, THROUGHPUT
-from passsearch.report.formatting import format_latency_ms, format_ratio, lookup
+from passsearch.report.formatting import format_latency_ms, format_ratio
 from passsearch.report.headline import headline_text
 from passsearch.report.listings import run_outcome
 from passsearch.report.run_record import RunRecord
@@ -14,16 +14,16 @@ RUN_TITLES = ("run", "network", "compiler", "device", "latency ms", "throughput 
 
 def run_cells(record: RunRecord) -> tuple[str, ...]:
     """Return a cell per title of ``RUN_TITLES``."""
-    document = record.document
+    result = record.result
     return (
         record.folder.name if record.folder else "",
-        str(lookup(document, "model", "source") or ""),
-        f"{lookup(document, 'toolchain', 'name')}, TVM {lookup(document, 'toolchain', 'tvm_version')}",
-        str(lookup(document, "device", "name") or ""),
-        format_latency_ms(document.get("best")),
-        format_ratio(lookup(document, "ratios", THROUGHPUT.name)),
-        format_ratio(lookup(document, "ratios", COMPILE_TIME.name)),
-        run_outcome(document),
+        result.model.source,
+        f"{result.toolchain.name}, TVM {result.toolchain.tvm_version}",
+        result.device.name,
+        format_latency_ms(result.best.latency_s),
+        format_ratio(result.ratio_of(THROUGHPUT.name)),
+        format_ratio(result.ratio_of(COMPILE_TIME.name)),
+        run_outcome(result.verdict, is_interrupted=result.interrupted),
     )
 
 
@@ -37,7 +37,7 @@ def runs_side_by_side_text(records: Sequence[RunRecord], *, width: int | None = 
     width = width or text_width()
     rows = [run_cells(record) for record in records]
     gains = [
-        paragraph(cells[0], headline_text(record.document), width=width)
+        paragraph(cells[0], headline_text(record.result), width=width)
         for cells, record in zip(rows, records, strict=True)
     ]
     return "\n\n".join([table(RUN_TITLES, rows, width=width), "\n".join(gains)])

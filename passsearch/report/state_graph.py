@@ -1,9 +1,9 @@
 """A drawing of a state graph as SVG, one column per number of passes, without a plotting library."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from passsearch.report.formatting import html_text
+from passsearch.results import ExploredSpace
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN, LEGEND_HEIGHT = 150, 26, 50, 18
 PALETTE = ("#1b6ca8", "#c8553d", "#1a7f5a", "#8a5fb0", "#b8860b", "#3a9ca8", "#a83279", "#6b7a2f", "#555f6e", "#d07b2a")
@@ -11,14 +11,14 @@ SWEEPS = 6
 """Sweeps over all columns; every sweep moves states towards their neighbours, so that fewer edges cross."""
 
 
-def state_graph_svg(document: Mapping[str, Any]) -> str:
+def state_graph_svg(space: ExploredSpace) -> str:
     """Return the drawing of an explored space; the colour of an edge says which pass it applies.
 
     Args:
-        document: An explored space, as ``api.explore`` returns it.
+        space: The space.
     """
-    edges = _edges(document["graph"]["table"])
-    columns = state_columns(len(document["graph"]["states"]), edges)
+    edges = _edges(space.graph.table)
+    columns = state_columns(len(space.graph.states), edges)
     positions = _positions(columns, edges)
     step_numbers = sorted({step for _, _, step in edges})
     colours = {step: PALETTE[index % len(PALETTE)] for index, step in enumerate(step_numbers)}
@@ -26,7 +26,7 @@ def state_graph_svg(document: Mapping[str, Any]) -> str:
     width = max(2 * MARGIN + COLUMN_WIDTH * (len(columns) - 1), 520)
     legend_y = MARGIN + ROW_HEIGHT * max(len(column) for column in columns) + 20
     height = legend_y + LEGEND_HEIGHT * len(step_numbers) + 20
-    title = f"{document['model']['name']}: {len(positions)} states, {'closed' if document['closed'] else 'not closed'}"
+    title = f"{space.model.name}: {len(positions)} states, {'closed' if space.closed else 'not closed'}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{html_text(title)}" font-family="system-ui, sans-serif" font-size="12">',
@@ -35,14 +35,14 @@ def state_graph_svg(document: Mapping[str, Any]) -> str:
         *(_edge_svg(positions[source], positions[target], colour=colours[step]) for source, target, step in edges),
         *(_state_svg(state, x=x, y=y) for state, (x, y) in positions.items()),
         *(
-            _legend_svg(document["graph"]["steps"][step], colours[step], y=legend_y + LEGEND_HEIGHT * index)
+            _legend_svg(space.graph.steps[step], colours[step], y=legend_y + LEGEND_HEIGHT * index)
             for index, step in enumerate(step_numbers)
         ),
     ]
     return "\n".join([*parts, "</svg>"])
 
 
-def _edges(table: list[list[int]]) -> list[tuple[int, int, int]]:
+def _edges(table: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
     """Return source, target and step of every edge between two states; self-loops would only clutter the drawing."""
     return [
         (source, target, step)

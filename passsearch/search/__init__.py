@@ -2,7 +2,7 @@
 
 from passsearch.search.confirm import confirm, require_repetitions
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import Document, toolchain_document
+from passsearch.search.document import Document
 from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import (
@@ -52,6 +52,5 @@ __all__ = [
     "session_settings",
     "shortlist",
     "starting_sequences",
-    "toolchain_document",
     "with_prerequisites",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from passsearch.core import Interval, Json, PassSpec, Pipeline
+from passsearch.results import ComposedPipeline, PredictedTime, RegionDecision
 
 
 @dataclass(frozen=True)
@@ -79,25 +80,23 @@ class Composition:
     combinations: float
     decisions: tuple[Decision, ...]
 
-    def to_json(self) -> dict[str, Json]:
-        """Return the form of results."""
-        return {
-            "pipeline": str(self.pipeline),
-            "begin_s": self.begin_s,
-            "predicted_s": self.predicted_s,
-            "inference_s": self.inference_s
-            and {"value": self.inference_s[0], "interval": self.inference_s[1].to_json()},
-            "bound_s": self.bound_s,
-            "kernels": self.kernels,
-            "variants": self.variants,
-            "combinations_log10": round(self.combinations, 1),
-            "decisions": [
-                {
-                    "pass": decision.step,
-                    "regions": [*decision.regions],
-                    "value": decision.value,
-                    "saved_s": decision.saved_s,
-                }
-                for decision in self.decisions
-            ],
-        }
+    def stated(self, *, recalled: int) -> ComposedPipeline:
+        """Return the form of results; ``recalled`` is the number of schedules that an earlier run has timed."""
+        whole = self.inference_s and PredictedTime(
+            self.inference_s[0], (self.inference_s[1].low, self.inference_s[1].high)
+        )
+        return ComposedPipeline(
+            pipeline=str(self.pipeline),
+            begin_s=self.begin_s,
+            predicted_s=self.predicted_s,
+            inference_s=whole,
+            bound_s=self.bound_s,
+            kernels=self.kernels,
+            variants=self.variants,
+            combinations_log10=round(self.combinations, 1),
+            decisions=tuple(
+                RegionDecision(step=each.step, regions=each.regions, value=each.value, saved_s=each.saved_s)
+                for each in self.decisions
+            ),
+            recalled=recalled,
+        )

@@ -1,20 +1,22 @@
-"""A run as the JSON others rely on (``tune --json`` and ``result.json``)."""
+"""The result of a run, as others rely on it (``tune --json`` and ``result.json``)."""
 
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
-from passsearch.core import MAIN, Candidate, Failure, Json, timestamp
+import passsearch.results as results
+from passsearch.core import MAIN, Candidate, Failure, timestamp
 from passsearch.evaluate import Network, Session
 from passsearch.measure import LEVEL, Consumption, Ratio
 from passsearch.objectives import COMPILE_TIME, METERED_OBJECTIVES, THROUGHPUT, Objective, verdict_outcome
+from passsearch.results import Compiler, StatedRatio
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.composition import COMPOSED
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.measurement import latency_document, make_measurement, measurement_document
+from passsearch.search.measurement import latency_of, make_measurement
 from passsearch.search.pass_selection import NetworkAnalysis, baselines
 from passsearch.search.recommendation import Recommendation, Rejected
 from passsearch.search.records import Scored, SearchOutcome
@@ -22,10 +24,10 @@ from passsearch.search.scoring import Scoring
 from passsearch.store import SCHEMA
 
 Document: TypeAlias = dict[str, Any]
-"""A JSON object; docs/reference/result.md lists the keys of a run's."""
+"""A JSON object."""
 
 
-def result_document(
+def run_result(
     outcome: SearchOutcome,
     scoring: Scoring,
     session: Session,
@@ -38,8 +40,10 @@ def result_document(
     interrupted: bool,
     measured_at: float,
     recalled_times: int,
-) -> Document:
-    """Return the whole result of one run.
+    reference: results.Reference,
+    limits: results.RunLimits,
+) -> results.RunResult:
+    """Return the whole result of one run, without reproducers and what a deployment needs.
 
     ``measured_at`` is the time of its last fact, in seconds since 1970; ``recalled_times`` is the number of schedules
     of kernels that earlier runs have timed.
@@ -50,92 +54,95 @@ def result_document(
     verdict = _verdict(scoring, best, confirmation=confirmation, interrupted=interrupted)
     if rejected is not None and is_baseline:
         # The numbers are those of the rejected candidate.
-        verdict |= {"improved": False, "reason": rejected.reason}
-    return {
-        "schema": SCHEMA,
-        "measured_at": timestamp(measured_at),
-        "model": model_document(session, network),
-        "target": session.target,
-        "toolchain": toolchain_document(session),
-        "device": session.sensors.device,
-        "fingerprint": analysis.fingerprint.to_json(),
-        "classes": [label.to_json() for label in analysis.classes],
-        "space": _space_document(outcome, analysis),
-        "composition": _composition(outcome, recalled_times=recalled_times),
-        "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
-        "baselines": [scored_document(scored, session) for scored in _baselines(outcome, names)],
-        "best": {
-            **_candidate_document(best, session, confirmation=confirmation, is_baseline=is_baseline),
-            "source": _source(best, outcome, baseline_names=names),
-        },
-        "sequence": None if sequence is None else _sequence(sequence, best, session, confirmation=confirmation),
-        "verdict": {**verdict, "outcome": verdict_outcome(verdict)},
-        "rejected": None if rejected is None else _rejected(rejected),
-        **({"cases": _cases(network, confirmation)} if network.cases else {}),
-        "ratios": _ratios(scoring, best, confirmation=None if is_baseline else confirmation),
-        "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
-        "trials": [scored_document(scored, session) for scored in outcome.scored.values()],
-        "failures": dict(Counter(failure.kind for _, failure in counts.failures)),
-        "failed": [_failure(candidate, failure) for candidate, failure in counts.failures],
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "interrupted": interrupted,
-    }
+        verdict = replace(verdict, improved=False, reason=rejected.reason)
+    winner = _contender(best, session, confirmation=confirmation, is_baseline=is_baseline)
+    return results.RunResult(
+        schema=SCHEMA,
+        measured_at=timestamp(measured_at),
+        model=model_of(session, network),
+        target=session.target,
+        toolchain=compiler_of(session),
+        device=results.Device.from_json(session.sensors.device),
+        fingerprint=analysis.fingerprint.to_json(),
+        classes=tuple(results.ClassLabel(label.name, label.evidence) for label in analysis.classes),
+        space=_space(outcome, analysis),
+        composition=_composition(outcome, recalled_times=recalled_times),
+        baseline=_contender(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
+        baselines=tuple(candidate_of(scored, session) for scored in _baselines(outcome, names)),
+        best=results.Winner(**vars(winner), source=_source(best, outcome, baseline_names=names)),
+        sequence=None if sequence is None else _sequence(sequence, best, session, confirmation=confirmation),
+        verdict=replace(verdict, outcome=verdict_outcome(verdict)),
+        rejected=None if rejected is None else _rejected(rejected),
+        cases=_cases(network, confirmation),
+        ratios=_ratios(scoring, best, confirmation=None if is_baseline else confirmation),
+        pareto=tuple(candidate_of(scored, session) for scored in _front(outcome, scoring, best=best)),
+        trials=tuple(candidate_of(scored, session) for scored in outcome.scored.values()),
+        failures=dict(Counter(failure.kind for _, failure in counts.failures)),
+        failed=tuple(
+            results.FailedCandidate(**_pipeline(candidate), **vars(failure)) for candidate, failure in counts.failures
+        ),
+        seconds={name: round(value, 3) for name, value in seconds.items()},
+        interrupted=interrupted,
+        reference=reference,
+        limits=limits,
+    )
 
 
-def _rejected(rejected: Rejected) -> Document:
+def _rejected(rejected: Rejected) -> results.RejectedWinner:
     """Return the winner of the search that is not recommended, and why."""
     candidate = rejected.scored.candidate
-    identity = {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
-    return {**identity, "ratio": ratio_document(rejected.ratio), "reason": rejected.reason}
+    ratio = stated(rejected.ratio)
+    return results.RejectedWinner(name=candidate.name, **_pipeline(candidate), ratio=ratio, reason=rejected.reason)
 
 
-def _composition(outcome: SearchOutcome, *, recalled_times: int) -> Document | None:
+def _composition(
+    outcome: SearchOutcome, *, recalled_times: int
+) -> results.NoComposition | results.ComposedPipeline | None:
     """Return what was composed of single kernels, or why nothing was."""
     composition = outcome.composition
-    if composition is None:
-        return None
-    made = {"failure": composition.to_json()} if isinstance(composition, Failure) else composition.to_json()
-    return {**made, "recalled": recalled_times}
+    if isinstance(composition, Failure):
+        return results.NoComposition(results.StatedFailure(**vars(composition)), recalled=recalled_times)
+    return None if composition is None else composition.stated(recalled=recalled_times)
 
 
-def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:
+def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> results.Source:
     """Return who proposed the winner: a baseline, the catalog, the composition of kernels, or a sampler."""
     name = best.candidate.name
     if name in baseline_names:
-        return {"kind": "baseline", "name": name}
+        return results.Source("baseline", name)
     if name == COMPOSED:
-        return {"kind": "composition", "name": name}
+        return results.Source("composition", name)
     if name:
-        return {"kind": "sequence", "name": name}
+        return results.Source("sequence", name)
     # This sampler proposes states of the explored graph, the others propose sequences.
-    kind = "explored state" if outcome.coverage.sampler == "graph" else "sampler"
-    return {"kind": kind, "name": outcome.coverage.sampler}
+    sampler = outcome.coverage.sampler
+    return results.Source("explored state" if sampler == "graph" else "sampler", sampler)
 
 
 def _sequence(
     sequence: BestSequence, best: Scored, session: Session, *, confirmation: Confirmation | Failure | None
-) -> Document:
+) -> results.BestOfCatalog:
     """Return the best sequence of the catalog, and what the winner gains over it.
 
     A confirmation times the build of the search, so compile time and consumption stay those of the search.
     """
     scored, is_best = sequence.scored, sequence.is_same_binary_as(best)
-    place = {"of": sequence.measured, "is_best": is_best}
+    place: dict[str, Any] = {"of": sequence.measured, "is_best": is_best}
     if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
         gain = None
         if not is_best and best.ratio and scored.ratio:
-            gain = {"ratio": best.ratio.value / scored.ratio.value, "interval": None}
-        return {**scored_document(scored, session), **place, "gain": gain, "improved": False}
+            gain = StatedRatio(best.ratio.value / scored.ratio.value)
+        return results.BestOfCatalog(**vars(candidate_of(scored, session)), **place, gain=gain, improved=False)
     timed = confirmation.over_sequence
     confirmed = replace(scored, ratio=timed.throughput, conditions=confirmation.summary)
-    measured = scored_document(confirmed, session, processes=timed.latency_s)
+    measured = vars(candidate_of(confirmed, session, processes=timed.latency_s))
     improved = confirmation.improves_on_sequence()
-    return {**measured, **place, "gain": ratio_document(timed.gain), "improved": improved}
+    return results.BestOfCatalog(**measured, **place, gain=stated(timed.gain), improved=improved)
 
 
-def scored_document(
+def candidate_of(
     scored: Scored, session: Session, *, processes: Sequence[Sequence[float]] | None = None
-) -> Document:
+) -> results.Candidate:
     """Return a candidate as the search measured it, or with its samples of other ``processes``."""
     measurement = make_measurement(
         scored.built,
@@ -147,150 +154,157 @@ def scored_document(
         conditions=scored.conditions,
         consumption=scored.consumption[1:] if scored.consumption else (),
     )
-    return {**_identity(scored), **measurement_document(measurement)}
+    return results.Candidate(**_identity(scored), **vars(measurement))
 
 
-def model_document(session: Session, network: Network) -> Document:
+def model_of(session: Session, network: Network) -> results.Model:
     """Return the network that was tuned."""
     model = session.model
     ranges = {name: {"range": range_.to_json()} for name, range_ in network.check.ranges.items()}
     inputs = {
-        name: {"shape": list(kind.shape), "dtype": kind.dtype, **ranges.get(name, {})}
+        name: results.Input.from_json({"shape": kind.shape, "dtype": kind.dtype, **ranges.get(name, {})})
         for name, kind in network.inputs.items()
     }
-    return {
-        "name": model.name,
-        "source": model.source,
-        "sha256": model.sha256,
-        "batch": network.batch,
-        "inputs": inputs,
-        **({"samples": network.sample_count} if network.sample_count else {}),
-        "function": model.function or ("" if network.cases else MAIN),
-        "other_functions": list(network.other_functions),
-        **({"cases": [case.to_json() for case in network.cases]} if network.cases else {}),
-    }
+    return results.Model(
+        name=model.name,
+        source=model.source,
+        sha256=model.sha256,
+        batch=network.batch,
+        inputs=inputs,
+        samples=network.sample_count,
+        function=model.function or ("" if network.cases else MAIN),
+        other_functions=tuple(network.other_functions),
+        cases=tuple(results.ModelCase.from_json(case.to_json()) for case in network.cases),
+    )
 
 
-def _cases(network: Network, confirmation: Confirmation | Failure | None) -> list[Document]:
-    """Return what baseline and winner take in each case; ``null`` where that is not confirmed."""
+def _cases(network: Network, confirmation: Confirmation | Failure | None) -> tuple[results.CaseResult, ...]:
+    """Return what baseline and winner take in each case; ``None`` where that is not confirmed."""
     gains = confirmation.cases if isinstance(confirmation, Confirmation) else ()
-    rows: list[Document] = []
-    for place, case in enumerate(network.cases):
-        gain = gains[place] if gains else None
-        rows.append(
-            {
-                "name": case.name,
-                "weight": case.weight,
-                THROUGHPUT.name: ratio_document(gain.throughput) if gain else None,
-                "latency_s": latency_document(gain.latency_s) if gain else None,
-                "baseline_latency_s": latency_document(gain.baseline_latency_s) if gain else None,
-            }
+    return tuple(
+        results.CaseResult(
+            name=case.name,
+            weight=case.weight,
+            throughput=stated(gains[place].throughput) if gains else None,
+            latency_s=latency_of(gains[place].latency_s) if gains else None,
+            baseline_latency_s=latency_of(gains[place].baseline_latency_s) if gains else None,
         )
-    return rows
+        for place, case in enumerate(network.cases)
+    )
 
 
-def toolchain_document(session: Session) -> Document:
-    """Return the compiler."""
+def compiler_of(session: Session) -> Compiler:
+    """Return the compiler as documents state it."""
     toolchain = session.toolchain
-    return {
-        "name": toolchain.name,
-        "dialect": toolchain.dialect,
-        "tvm_version": toolchain.tvm_version,
-        "tvm_commit": toolchain.tvm_commit,
-        "python": toolchain.python_version,
-    }
+    return Compiler(
+        name=toolchain.name,
+        dialect=toolchain.dialect,
+        tvm_version=toolchain.tvm_version,
+        tvm_commit=toolchain.tvm_commit,
+        python=toolchain.python_version,
+    )
 
 
-def ratio_document(ratio: Ratio | None) -> Document | None:
-    """Return a ratio with its interval, which is ``null`` for too few repetitions; ``null`` where nothing runs."""
-    return None if ratio is None else ratio.to_json()
+@overload
+def stated(ratio: Ratio) -> StatedRatio: ...
+@overload
+def stated(ratio: Ratio | None) -> StatedRatio | None: ...
+def stated(ratio: Ratio | None) -> StatedRatio | None:
+    """Return a ratio as documents state it, without an interval of too few repetitions."""
+    return None if ratio is None else StatedRatio.from_json(ratio.to_json())
 
 
-def ratios_document(confirmation: Confirmation) -> Document:
+def ratios_of(confirmation: Confirmation) -> dict[str, StatedRatio | None]:
     """Return all confirmed ratios, whatever the objective."""
     consumed = {objective.name: objective.ratio(confirmation) for objective in METERED_OBJECTIVES}
-    return {
-        THROUGHPUT.name: ratio_document(confirmation.throughput),
-        COMPILE_TIME.name: ratio_document(confirmation.compile_time),
-        "twin": ratio_document(confirmation.twin),
-        "throughput_of_medians": ratio_document(confirmation.throughput_of_medians),
-        "throughput_at_end": ratio_document(confirmation.throughput_at_end),
-        **{name: ratio_document(ratio) for name, ratio in consumed.items() if ratio},
+    ratios: dict[str, Ratio | None] = {
+        THROUGHPUT.name: confirmation.throughput,
+        COMPILE_TIME.name: confirmation.compile_time,
+        "twin": confirmation.twin,
+        "throughput_of_medians": confirmation.throughput_of_medians,
+        "throughput_at_end": confirmation.throughput_at_end,
+        **{name: ratio for name, ratio in consumed.items() if ratio},
     }
+    return {name: stated(ratio) for name, ratio in ratios.items()}
 
 
-def _identity(scored: Scored) -> Document:
+def _pipeline(candidate: Candidate) -> dict[str, Any]:
+    return {"pipeline": str(candidate.pipeline), "build": results.Build.from_json(candidate.build.to_json())}
+
+
+def _identity(scored: Scored) -> dict[str, Any]:
     return {
         "name": scored.candidate.name,
-        "pipeline": str(scored.candidate.pipeline),
-        "build": scored.candidate.build.to_json(),
+        **_pipeline(scored.candidate),
         "state": scored.built.state,
         "binary": scored.built.digest,
-        "ratio": ratio_document(scored.ratio),
-        "outputs": scored.built.agreement.to_json(),
+        "ratio": stated(scored.ratio),
+        "outputs": scored.built.agreement.stated,
     }
 
 
-def _failure(candidate: Candidate, failure: Failure) -> dict[str, Json]:
-    return {"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **failure.to_json()}
-
-
-def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Document:
+def _space(outcome: SearchOutcome, analysis: NetworkAnalysis) -> results.SearchedSpace:
     counts, coverage, scored = outcome.counts, outcome.coverage, outcome.scored.values()
-    selection = analysis.selection
-    return {
-        "passes": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.candidates],
-        "dropped": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.others],
-        "sequences_asked": counts.proposed,
-        "states": coverage.states,
-        "states_measured": len(scored),
-        "binaries": len({candidate.built.digest for candidate in scored}),
-        "duplicates": counts.duplicates,
-        "invalid": counts.invalid,
-        "kernels": len({candidate.built.kernels for candidate in scored}),
-        "closed": coverage.closed,
-        "closed_without": list(coverage.closed_without),
-        "sampler": coverage.sampler,
-        "ended": coverage.ended,
-        "idle": list(coverage.idle),
-        "untried": list(coverage.untried),
-    }
+    passes, dropped = (
+        tuple(results.Decision(decision.entry.name, decision.reason) for decision in decisions)
+        for decisions in (analysis.selection.candidates, analysis.selection.others)
+    )
+    return results.SearchedSpace(
+        passes=passes,
+        dropped=dropped,
+        sequences_asked=counts.proposed,
+        states=coverage.states,
+        states_measured=len(scored),
+        binaries=len({candidate.built.digest for candidate in scored}),
+        duplicates=counts.duplicates,
+        invalid=counts.invalid,
+        kernels=len({candidate.built.kernels for candidate in scored}),
+        closed=coverage.closed,
+        closed_without=tuple(coverage.closed_without),
+        sampler=coverage.sampler,
+        ended=coverage.ended,
+        idle=tuple(coverage.idle),
+        untried=tuple(coverage.untried),
+    )
 
 
 def _verdict(
     scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool
-) -> Document:
+) -> results.Verdict:
     objective, keep = scoring.objective, scoring.options.least_throughput
-    objectives = [each.name for each in scoring.options.objectives]
-    unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
+    search: dict[str, Any] = {
+        "objective": objective.name,
+        "objectives": tuple(each.name for each in scoring.options.objectives),
+        "level": LEVEL,
+    }
+    read = scoring.gain(objective, best)
     if not isinstance(confirmation, Confirmation):
         reason = confirmation.reason if confirmation else _no_confirmation(scoring, best, interrupted=interrupted)
-        failure = confirmation.to_json() if confirmation else None
-        ending = {"improved": False, "noise_floor": None, "reason": reason, "failure": failure}
-        return {"objective": objective.name, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
+        failure = results.StatedFailure(**vars(confirmation)) if confirmation else None
+        return results.Verdict(**search, ratio=read, reason=reason, failure=failure)
     ratio = objective.ratio(confirmation)
+    shown = stated(ratio) if ratio else StatedRatio(read)
     noise = objective.floor(confirmation)
     improved = confirmation.improves(objective, keep_throughput=keep)
-    return {
-        "improved": improved,
-        "objective": objective.name,
-        "objectives": objectives,
-        **(ratio_document(ratio) or unconfirmed),
-        "level": LEVEL,
-        "confirmed": ratio is not None,
-        "repetitions": confirmation.repetitions,
-        "processes": confirmation.processes,
-        "reproducible": confirmation.reproducible,
-        "same_binary": confirmation.same_binary,
-        "noise_floor": noise if math.isfinite(noise) else None,
-        "noise": confirmation.noise,
-        "sustained": confirmation.sustained,
-        "disagreement": confirmation.disagreement(objective),
-        "keep_throughput": keep,
-        "keeps_throughput": confirmation.keeps(objective, keep),
-        "seconds": round(confirmation.seconds, 1),
-        "reason": "" if improved else _refusal(confirmation, objective, keep_throughput=keep),
-    }
+    return results.Verdict(
+        **search,
+        improved=improved,
+        ratio=shown.ratio,
+        interval=shown.interval,
+        confirmed=ratio is not None,
+        repetitions=confirmation.repetitions,
+        processes=confirmation.processes,
+        reproducible=confirmation.reproducible,
+        same_binary=confirmation.same_binary,
+        noise_floor=noise if math.isfinite(noise) else None,
+        noise=confirmation.noise,
+        sustained=confirmation.sustained,
+        disagreement=confirmation.disagreement(objective),
+        keep_throughput=keep,
+        keeps_throughput=confirmation.keeps(objective, keep),
+        seconds=round(confirmation.seconds, 1),
+        reason="" if improved else _refusal(confirmation, objective, keep_throughput=keep),
+    )
 
 
 def _no_confirmation(scoring: Scoring, best: Scored, *, interrupted: bool) -> str:
@@ -316,19 +330,21 @@ def _refusal(confirmation: Confirmation, objective: Objective, *, keep_throughpu
     return "no significant improvement"
 
 
-def _ratios(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None) -> Document:
+def _ratios(
+    scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None
+) -> dict[str, StatedRatio | None]:
     if isinstance(confirmation, Confirmation):
-        return ratios_document(confirmation)
-    compile_time = {"ratio": scoring.gain(COMPILE_TIME, best), "interval": None}
-    return {THROUGHPUT.name: ratio_document(best.ratio), COMPILE_TIME.name: compile_time, "twin": None}
+        return ratios_of(confirmation)
+    read = stated(best.ratio)
+    return {THROUGHPUT.name: read, COMPILE_TIME.name: StatedRatio(scoring.gain(COMPILE_TIME, best)), "twin": None}
 
 
-def _candidate_document(
+def _contender(
     scored: Scored, session: Session, *, confirmation: Confirmation | Failure | None, is_baseline: bool
-) -> Document:
+) -> results.Contender:
     """Return the baseline or the winner with the samples that confirmed it, where there are some."""
     if not isinstance(confirmation, Confirmation):
-        return scored_document(scored, session)
+        return results.Contender(**vars(candidate_of(scored, session)))
     compile_s = confirmation.baseline_compile_s if is_baseline else confirmation.compile_s
     consumption: list[Consumption] = [
         turn.baseline if is_baseline else turn.candidate for turn in confirmation.consumption
@@ -345,8 +361,8 @@ def _candidate_document(
         consumption=consumption,
     )
     parts_s = confirmation.baseline_parts_s if is_baseline else confirmation.parts_s
-    compiled = {"compile_samples_s": list(compile_s), "compile_parts_s": dict(parts_s) or None}
-    return {**_identity(scored), **measurement_document(measurement), **compiled}
+    compiled: dict[str, Any] = {"compile_samples_s": tuple(compile_s), "compile_parts_s": parts_s or None}
+    return results.Contender(**_identity(scored), **vars(measurement), **compiled)
 
 
 def _baselines(outcome: SearchOutcome, names: Sequence[str]) -> list[Scored]:

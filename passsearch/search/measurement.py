@@ -3,11 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
-from passsearch.core import Json, Measurement
 from passsearch.evaluate import Built, Conditions, Session
 from passsearch.measure import Consumption, mean_ratio
+from passsearch.results import Latency, Measurement, Memory, Reading
 
 NOT_READ = "read over long windows, of the baseline and the winner only"
 NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
@@ -53,19 +52,20 @@ def make_measurement(
         "energy_j": energy_j,
         "utilisation": utilisation,
     }
+    latency = latency_of([samples for samples in processes if samples])
     return Measurement(
-        process_latency_s=tuple(tuple(samples) for samples in processes if samples),
+        latency_s=latency,
+        throughput_per_s=batch / latency.median if latency and latency.median else None,
         compile_s=compile_s,
         apply_s=apply_s,
-        batch=batch,
+        memory_bytes=Memory(plan=built.plan_bytes, peak_rss=built.peak_rss, device=built.device_bytes),
         artifact_bytes=built.bytes,
-        conditions=conditions,
         power_w=power_w,
-        temperature_c=temperature_c,
         energy_j=energy_j,
+        temperature_c=temperature_c,
         utilisation=utilisation,
-        memory_bytes={"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": built.device_bytes},
         unavailable=_unavailable(built, session, readings=readings, was_read=bool(consumption)),
+        conditions=conditions,
     )
 
 
@@ -83,41 +83,21 @@ def _unavailable(built: Built, session: Session, *, readings: Mapping[str, objec
     return reasons
 
 
-def _over_repetitions(readings: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:
+def _over_repetitions(readings: Sequence[Mapping[str, float] | None]) -> Reading | None:
     """Combine repetitions: first start, last end, highest maximum, and the median of the medians."""
     # Some readings are missing where a sensor fails for a moment.
     available = [reading for reading in readings if reading is not None]
     if not available:
         return None
-    combined = {
-        "median": median(reading["median"] for reading in available),
-        "max": max(reading["max"] for reading in available),
-    }
-    has_ends = "start" in available[0]
-    return combined | ({"start": available[0]["start"], "end": available[-1]["end"]} if has_ends else {})
+    return Reading(
+        median=median(reading["median"] for reading in available),
+        max=max(reading["max"] for reading in available),
+        start=available[0].get("start"),
+        end=available[-1].get("end"),
+    )
 
 
-def measurement_document(measurement: Measurement) -> dict[str, Json]:
-    """Return a measurement in the form of results: statistics beside the raw samples they come from."""
-    latency = latency_document(measurement.process_latency_s)
-    middle = latency and latency["median"]
-    return {
-        "latency_s": latency,
-        "throughput_per_s": measurement.batch / middle if middle else None,
-        "compile_s": measurement.compile_s,
-        "apply_s": measurement.apply_s,
-        "memory_bytes": {"plan": None, "peak_rss": None, "device": None, **measurement.memory_bytes},
-        "artifact_bytes": measurement.artifact_bytes,
-        "power_w": _json(measurement.power_w),
-        "energy_j": measurement.energy_j,
-        "temperature_c": _json(measurement.temperature_c),
-        "utilisation": _json(measurement.utilisation),
-        "unavailable": dict(measurement.unavailable),
-        "conditions": dict(measurement.conditions),
-    }
-
-
-def latency_document(processes: Sequence[Sequence[float]]) -> Any:
+def latency_of(processes: Sequence[Sequence[float]]) -> Latency | None:
     """Return the latency with the interval over processes; one process has no interval, because the next one differs.
 
     It is the mean of the processes' medians, which have in them what an ordinary place on the stack costs. Verdicts
@@ -126,15 +106,11 @@ def latency_document(processes: Sequence[Sequence[float]]) -> Any:
     if not processes:
         return None
     latency = mean_ratio([math.log(median(samples)) for samples in processes])
-    samples = [value for process in processes for value in process]
-    return {
-        "median": latency.value,
-        "interval": latency.interval.to_json() if len(processes) > 1 else None,
-        "samples": samples,
-        "n": len(samples),
-        "processes": len(processes),
-    }
-
-
-def _json(reading: Mapping[str, float] | None) -> Json:
-    return None if reading is None else dict(reading)
+    samples = tuple(value for process in processes for value in process)
+    return Latency(
+        median=latency.value,
+        interval=(latency.interval.low, latency.interval.high) if len(processes) > 1 else None,
+        samples=samples,
+        n=len(samples),
+        processes=len(processes),
+    )

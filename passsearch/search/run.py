@@ -14,6 +14,7 @@ from passsearch.catalog import require_searchable
 from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_none, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
+from passsearch.results import Reference, RunLimits
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import is_deviation, write_reproducers
 from passsearch.search.confirm import (
@@ -24,7 +25,7 @@ from passsearch.search.confirm import (
     slow_baseline_processes,
 )
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import Document, result_document
+from passsearch.search.document import Document, run_result
 from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
@@ -213,7 +214,7 @@ class _Execution:
     def _document(self, scoring: Scoring, recommendation: Recommendation, *, interrupted: bool) -> Document:
         source, total = self._evaluator.builder.source, self._folder.log.seconds
         stages = {**self._evaluator.seconds, "source": source.seconds}
-        document = result_document(
+        return run_result(
             self._search.outcome,
             scoring,
             self._session,
@@ -225,9 +226,9 @@ class _Execution:
             interrupted=interrupted,
             measured_at=self._folder.measured_at,
             recalled_times=self._evaluator.recalled_times,
-        )
-        parts: Document = {"reference": source.to_json(), "limits": self._limits, "reproducers": [], "deployment": None}
-        return {**document, **parts}
+            reference=Reference.from_json(source.to_json()),
+            limits=RunLimits.from_json(self._limits),
+        ).to_json()
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans

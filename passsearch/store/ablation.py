@@ -10,8 +10,9 @@ from filelock import Timeout
 
 from passsearch.core import parse_json
 from passsearch.errors import UserError
+from passsearch.results import Ablation, AppliedPipeline
 from passsearch.store.deletion import delete_leftovers, delete_locked
-from passsearch.store.result_schema import ABLATION_SCHEMA, schema_problem
+from passsearch.store.result_schema import schema_problem
 from passsearch.store.run_folder import RunFolder, read_result
 
 ABLATION = "ablation.json"
@@ -64,9 +65,9 @@ def read_ablation(run: Path) -> dict[str, Any] | None:
         ablation: dict[str, Any] = parse_json(file.read_text())
     except ValueError as error:
         raise UserError(f"`{file}` is not JSON: {error}; {again}") from error
-    problem = schema_problem(ablation, schema_file=ABLATION_SCHEMA)
+    problem = schema_problem(ablation, Ablation.json_schema())
     if problem:
         raise UserError(f"`{file}`: {problem}; {again}")
     best = read_result(run)["best"]
-    is_current = ablation["winner"] == {"pipeline": best["pipeline"], "build": best["build"]}
+    is_current = AppliedPipeline.from_json(ablation["winner"]) == AppliedPipeline.from_json(best)
     return ablation if is_current else None

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from passsearch.core import MACHINE_FAULTS, parse_json, replace_durably
 from passsearch.errors import EnvironmentFault, UserError
+from passsearch.results import RunResult
 from passsearch.store.locks import acquire
 from passsearch.store.log import Log
 from passsearch.store.result_schema import schema_problem
@@ -251,7 +252,7 @@ def read_result(run: Path, *, keys: Collection[str] | None = None) -> dict[str, 
         raise UserError(
             f"`{file}` has schema `{schema}`; this version reads `{SCHEMA}`. Tune again with another --out."
         )
-    if problem := schema_problem(result, keys=keys):
+    if problem := schema_problem(result, RunResult.json_schema(), keys=keys):
         raise UserError(f"`{file}`: {problem}; run the same `passsearch tune` again.")
     return result
 

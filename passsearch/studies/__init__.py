@@ -2,7 +2,7 @@
 
 from passsearch.studies.ablation import ablate_run
 from passsearch.studies.audit import audit_run, recorded_sequence
-from passsearch.studies.certificate import check_certificate, read_closure, space_document
+from passsearch.studies.certificate import check_certificate, explored_space, read_closure
 from passsearch.studies.comparison import compare_candidates
 from passsearch.studies.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
 from passsearch.studies.profiling import profile_candidates
@@ -19,9 +19,9 @@ __all__ = [
     "audit_run",
     "check_certificate",
     "compare_candidates",
+    "explored_space",
     "learn_schedules",
     "profile_candidates",
     "read_closure",
     "recorded_sequence",
-    "space_document",
 ]

@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import passsearch.results as results
 from passsearch.core import Candidate, Failure, Pipeline, TimeLimit
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
-from passsearch.objectives import THROUGHPUT, Objective, recorded_objective
-from passsearch.search.document import Document, ratio_document
+from passsearch.objectives import Objective, recorded_objective
+from passsearch.results import AppliedPipeline, DeploymentRecord, KernelTimes, MinimalForm, RunResult
+from passsearch.search.document import stated
 from passsearch.studies.ablation_document import (
     LEAST_SHARE,
     NOTHING,
     UNDECIDED,
     WORTHLESS,
     AblationRows,
-    ablation_document,
+    made_ablation,
 )
 from passsearch.studies.ablation_records import CompileRounds, Readings, compile_key
 from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
@@ -71,7 +73,7 @@ class Ablation:
         """The evaluator."""
         return self.side.evaluator
 
-    def execute(self) -> Document:
+    def execute(self) -> results.Ablation:
         """Ablate the winner.
 
         Raises:
@@ -85,16 +87,16 @@ class Ablation:
         steps = self._build(ablation_steps(shortest))
         # Before the measurement, which takes all the time that is left.
         kernels = self._kernel_times(shortest)
-        document = ablation_document(self._measure(steps, reference))
-        document["until_decided"] = self.until_decided
-        document["dropped"] = [str(step) for step in dropped]
+        ablation = made_ablation(self._measure(steps, reference), self.winner)
         # A pass that occurs twice stays if either occurrence is worth something.
-        rows = [row for row in document["rows"] if row["kind"] == WITHOUT]
-        kept = {row["pass"] for row in rows if row["worth"] not in WORTHLESS}
-        worthless = frozenset(document["worth_nothing"]) - kept
-        document["minimal"] = self._minimal(shortest, reference, worthless=worthless)
-        document["kernels"] = kernels
-        return document
+        kept = {row.subject for row in ablation.steps(WITHOUT) if row.worth not in WORTHLESS}
+        return replace(
+            ablation,
+            until_decided=self.until_decided,
+            dropped=tuple(str(step) for step in dropped),
+            minimal=self._minimal(shortest, reference, worthless=frozenset(ablation.worth_nothing) - kept),
+            kernels=kernels,
+        )
 
     def _build(self, steps: Sequence[Step]) -> list[Step]:
         """Build the steps; those that the time does not suffice for stay without an outcome."""
@@ -207,13 +209,13 @@ class Ablation:
             compiles.add()
             elapsed = time.monotonic() - begin
 
-    def _minimal(self, winner: Candidate, reference: Built, *, worthless: frozenset[str]) -> Document | None:
+    def _minimal(self, winner: Candidate, reference: Built, *, worthless: frozenset[str]) -> MinimalForm | None:
         """Return the shortest form that is the same binary or certainly as fast, for an export."""
         same, _ = shortest_form(winner.pipeline, lambda pipeline: self._binary(winner, pipeline, worthless=worthless))
         fast = Pipeline(tuple(step for step in winner.pipeline.passes if str(step) not in worthless))
-        if len(fast) < len(same) and (document := self._as_fast(winner, replace(winner, pipeline=fast), reference)):
-            return document
-        return self._minimal_document(replace(winner, pipeline=same), same_binary=True, ratio=None)
+        if len(fast) < len(same) and (form := self._as_fast(winner, replace(winner, pipeline=fast), reference)):
+            return form
+        return self._minimal_form(replace(winner, pipeline=same), same_binary=True, ratio=None)
 
     def _binary(self, winner: Candidate, pipeline: Pipeline, *, worthless: frozenset[str]) -> str | Failure:
         """Return the digest of a pipeline's binary; it is built only if it lacks nothing but passes worth nothing."""
@@ -222,13 +224,13 @@ class Ablation:
         outcome = self.evaluator.build_candidate(replace(winner, pipeline=pipeline))
         return outcome if isinstance(outcome, Failure) else outcome.digest
 
-    def _as_fast(self, winner: Candidate, shorter: Candidate, reference: Built) -> Document | None:
-        """Return the document of a shorter form if it passes the gate and is certainly as fast as the winner."""
+    def _as_fast(self, winner: Candidate, shorter: Candidate, reference: Built) -> MinimalForm | None:
+        """Return a shorter form if it passes the gate and is certainly as fast as the winner."""
         first, second = (self._restored(self.evaluator.build_candidate(candidate)) for candidate in (winner, shorter))
         if not isinstance(first, Built) or not isinstance(second, Built):
             return None
         if first.digest == second.digest:
-            return self._minimal_document(shorter, same_binary=True, ratio=None)
+            return self._minimal_form(shorter, same_binary=True, ratio=None)
         if not self.objective.is_speed:
             return None  # only throughput is measured here
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
@@ -246,28 +248,28 @@ class Ablation:
         if not is_as_fast(samples):
             _log.info("without the passes worth nothing the winner reads %s, so they stay", ratio)
             return None
-        return self._minimal_document(shorter, same_binary=False, ratio=ratio)
+        return self._minimal_form(shorter, same_binary=False, ratio=ratio)
 
-    def _minimal_document(self, candidate: Candidate, *, same_binary: bool, ratio: Ratio | None) -> Document | None:
+    def _minimal_form(self, candidate: Candidate, *, same_binary: bool, ratio: Ratio | None) -> MinimalForm | None:
         deployment = self.evaluator.deployment(candidate, self.evaluator.folder)
         if isinstance(deployment, Failure):
             _log.warning("the shorter winner cannot be exported: %s: %s", deployment.kind, deployment.reason)
             return None
-        return {
-            "pipeline": str(candidate.pipeline),
-            "passes": [str(step) for step in candidate.pipeline.passes],
-            "same_binary": same_binary,
-            THROUGHPUT.name: ratio_document(ratio),
-            "deployment": deployment,
-        }
+        return MinimalForm(
+            pipeline=str(candidate.pipeline),
+            passes=tuple(str(step) for step in candidate.pipeline.passes),
+            same_binary=same_binary,
+            throughput=stated(ratio),
+            deployment=DeploymentRecord.from_json(deployment),
+        )
 
-    def _kernel_times(self, winner: Candidate) -> Document | None:
+    def _kernel_times(self, winner: Candidate) -> KernelTimes | None:
         """Return the seconds of each kernel of baseline and winner, where the runtime tells them apart."""
         if self.time_limit.is_over:
             return None
         self.progress("timing kernels", 0, 0)
         times = self.evaluator.in_places([self.baseline, winner])
-        return {name: dict(each.kernels) for name, each in zip(("baseline", "winner"), times, strict=False)} or None
+        return KernelTimes(*(dict(each.kernels) for each in times)) if times else None
 
 
 def ablate_run(
@@ -277,7 +279,7 @@ def ablate_run(
     progress: Callable[[str, int, int], None],
     time_limit: TimeLimit,
     until_decided: bool = False,
-) -> Document:
+) -> results.Ablation:
     """Measure what each pass of a run's winner is worth.
 
     Args:
@@ -291,13 +293,9 @@ def ablate_run(
         UserError: Baseline or winner cannot be built any more.
         EnvironmentFault: The machine fails.
     """
-    best = document["best"]
-    winner = Candidate.from_json(best)
-    baseline = evaluator.session.dialect.baseline
-    objective = recorded_objective(document["verdict"])
+    result = RunResult.from_json(document)
+    winner, baseline = Candidate.from_json(document["best"]), evaluator.session.dialect.baseline
+    objective = recorded_objective(result.verdict)
     ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, time_limit, until_decided).execute()
-    return {
-        **ablation,
-        "network": document["model"]["source"],
-        "winner": {"pipeline": best["pipeline"], "build": best["build"]},
-    }
+    # As the run wrote it, by which a reader knows whether it is still the winner.
+    return replace(ablation, winner=AppliedPipeline(pipeline=result.best.pipeline, build=result.best.build))

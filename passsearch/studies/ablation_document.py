@@ -1,16 +1,26 @@
-"""An ablation as JSON, and the rule by which a pass is worth something."""
+"""The rows of an ablation, and the rule by which a pass is worth something."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import get_args
 
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio, is_improvement, level_of_looks, mean_ratio
 from passsearch.objectives import COMPILE_TIME, THROUGHPUT, Objective
-from passsearch.search.document import Document, ratio_document
+from passsearch.results import (
+    Ablation,
+    AblationEvidence,
+    AblationStep,
+    AppliedPipeline,
+    Build,
+    Device,
+    StatedFailure,
+    Worth,
+)
+from passsearch.search.document import stated
 from passsearch.studies.ablation_records import Readings
 from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
 from passsearch.studies.comparison_records import BASELINE
@@ -19,15 +29,13 @@ LEAST_SHARE = 0.98
 """Share of the winner's throughput that a shorter form must certainly keep to be called as fast. It is the share of the
 baseline's that a search keeps by default."""
 
-GAIN, LOSS, NOTHING, UNDECIDED, NEEDED = "gain", "loss", "nothing", "undecided", "needed"
+WORTHS: tuple[Worth, ...] = get_args(Worth)
+GAIN, LOSS, NOTHING, UNDECIDED, NEEDED = WORTHS
 WORTHLESS = (NOTHING, LOSS)
 """The worth of a pass. Without one that is needed the network does not build, or the gate refuses its outputs."""
 
 MACHINE_FAILURES = ACCIDENTS | {"timeout"}
 """Kinds of failures that the machine may have caused, so that they say nothing about a pass."""
-
-ABLATION_VERSION = 1
-"""Version of ``ablation.json``."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Gain:
     floor: float = 0.0
 
     @property
-    def worth(self) -> str:
+    def worth(self) -> Worth:
         """Return ``GAIN``, ``LOSS``, ``NOTHING`` or ``UNDECIDED``."""
         if self.ratio is None or self.inverse is None:
             return UNDECIDED
@@ -86,36 +94,35 @@ class AblationRows:
         # Two for each step, throughput and compile time, and this at every look.
         return level_of_looks(2 * len(self.steps) * self.readings.looks)
 
-    def speed_worths(self) -> dict[str, str]:
+    def speed_worths(self) -> dict[str, Worth]:
         """Return what each pass that was left out is worth by throughput alone, by name of the step that was built."""
         steps = [step for step in self.steps if step.kind == WITHOUT and isinstance(step.outcome, Built)]
         return {step.name: self._speed_worth(step, self._before(step)) for step in steps}
 
-    def row(self, step: Step) -> Document:
+    def row(self, step: Step) -> AblationStep:
         """Return the row of one step."""
         before, outcome = self._before(step), step.outcome
         speed, compiling = self._speed(step, before), self._compile_time(step, before)
         worth = self._worth(step, by_speed=self._speed_worth(step, before), by_compile_time=compiling.worth)
         built = outcome if isinstance(outcome, Built) else None
-        return {
-            "kind": step.kind,
-            "name": step.name,
-            "pass": str(step.subject) if step.subject else None,
-            "passes": [str(each) for each in step.candidate.pipeline.passes],
-            THROUGHPUT.name: ratio_document(self._throughput(step.name)),
-            COMPILE_TIME.name: ratio_document(self._compile_ratio(step.candidate, self.baseline)) if built else None,
-            "latency_s": self._latency_s(step.name),
-            "fastest_s": self._fastest_s(step.name),
-            "compile_s": self._compile_s(step.candidate) if built else None,
-            "gain": {
-                THROUGHPUT.name: ratio_document(speed.ratio),
-                COMPILE_TIME.name: ratio_document(compiling.ratio),
-            },
-            **self._kernels(built, before),
-            "same_binary_as": self._same_binary(step) if built else None,
-            "failure": outcome.to_json() if isinstance(outcome, Failure) else None,
-            "worth": worth,
-        }
+        number, names = self._kernels(built, before)
+        return AblationStep(
+            kind=step.kind,
+            name=step.name,
+            subject=str(step.subject) if step.subject else None,
+            passes=tuple(str(each) for each in step.candidate.pipeline.passes),
+            throughput=stated(self._throughput(step.name)),
+            compile_time=stated(self._compile_ratio(step.candidate, self.baseline)) if built else None,
+            latency_s=self._latency_s(step.name),
+            fastest_s=self._fastest_s(step.name),
+            compile_s=self._compile_s(step.candidate) if built else None,
+            gain={THROUGHPUT.name: stated(speed.ratio), COMPILE_TIME.name: stated(compiling.ratio)},
+            kernels_changed=number,
+            changed_kernels=names,
+            same_binary_as=self._same_binary(step) if built else None,
+            failure=StatedFailure(**vars(outcome)) if isinstance(outcome, Failure) else None,
+            worth=worth,
+        )
 
     def _before(self, step: Step) -> Step | None:
         """Return the step that this one is compared with; the last one of the ladder that was built before it."""
@@ -125,12 +132,12 @@ class AblationRows:
         earlier = [each for each in self.steps[: names.index(step.name)] if isinstance(each.outcome, Built)]
         return earlier[-1] if earlier else None
 
-    def _speed_worth(self, step: Step, before: Step | None) -> str:
+    def _speed_worth(self, step: Step, before: Step | None) -> Worth:
         is_same = self._artifact(step).digest == self._artifact(before).digest
         runs = not self.evaluator.session.cannot_run_reason
         return NOTHING if is_same or not runs else self._speed(step, before).worth
 
-    def _worth(self, step: Step, *, by_speed: str, by_compile_time: str) -> str:
+    def _worth(self, step: Step, *, by_speed: Worth, by_compile_time: Worth) -> Worth:
         if isinstance(step.outcome, Failure):
             return NEEDED if step.kind == WITHOUT and step.outcome.kind not in MACHINE_FAILURES else UNDECIDED
         if step.outcome is None:
@@ -186,16 +193,16 @@ class AblationRows:
             return None
         return min(value for process in samples.processes for value in samples.samples(process, indices[name]))
 
-    def _kernels(self, built: Built | None, before: Step | None) -> Document:
+    def _kernels(self, built: Built | None, before: Step | None) -> tuple[int | None, tuple[str, ...]]:
         """Return how many kernels differ from those of the step before, or of the winner, and their names."""
         hashes = self.evaluator.builder.files.kernel_hashes
         if built and built.digest == self._artifact(before).digest:
-            return {"kernels_changed": 0, "changed_kernels": []}
+            return 0, ()
         new, old = hashes(built) if built else None, hashes(self._artifact(before))
         if new is None or old is None:
-            return {"kernels_changed": None, "changed_kernels": []}
+            return None, ()
         number, names = changed_kernels(old, new)
-        return {"kernels_changed": number, "changed_kernels": names}
+        return number, tuple(names)
 
     def _same_binary(self, step: Step) -> str | None:
         """Return the name of the first step with this step's binary, if there is one before it; or "baseline"."""
@@ -205,31 +212,37 @@ class AblationRows:
         return None if first == step.name else first
 
 
-def ablation_document(make: AblationRows) -> Document:
-    """Return an ablation without what it leads to, a shorter form and the times of kernels, and without its date."""
-    rows = [make.row(step) for step in make.steps]
+def made_ablation(make: AblationRows, winner: Candidate) -> Ablation:
+    """Return an ablation without what it leads to: a shorter form, the times of kernels, and the sentence."""
+    rows = tuple(make.row(step) for step in make.steps)
     top = next(step for step in reversed(make.steps) if step.kind == LADDER).candidate
-    return {
-        "schema_version": ABLATION_VERSION,
-        "objective": make.objective.name,
-        "baseline": make.baseline.name,
-        "passes": [str(step) for step in top.pipeline.passes],
-        "build": top.build.to_json(),
-        "rows": rows,
-        "worth_nothing": [row["pass"] for row in rows if row["kind"] == WITHOUT and row["worth"] in WORTHLESS],
-        "complete": make.readings.is_complete,
-        "measured": _measured(make),
-    }
+    return Ablation(
+        schema_version=1,
+        objective=make.objective.name,
+        baseline=make.baseline.name,
+        passes=tuple(str(step) for step in top.pipeline.passes),
+        build=Build.from_json(top.build.to_json()),
+        rows=rows,
+        worth_nothing=tuple(str(row.subject) for row in rows if row.kind == WITHOUT and row.worth in WORTHLESS),
+        complete=make.readings.is_complete,
+        measured=_measured(make),
+        dropped=(),
+        minimal=None,
+        kernels=None,
+        network=make.evaluator.session.model.source,
+        winner=AppliedPipeline(pipeline=str(winner.pipeline), build=Build.from_json(winner.build.to_json())),
+        headline="",
+    )
 
 
-def _measured(rows: AblationRows) -> dict[str, Any]:
+def _measured(rows: AblationRows) -> AblationEvidence:
     samples, session = rows.readings.samples, rows.evaluator.session
     floor = samples.floor if samples else math.inf
-    return {
-        "device": session.sensors.device,
-        "target": session.target,
-        "processes": len(samples.processes) if samples else 0,
-        "compiles": len(rows.readings.compiles.seconds),
-        "level": rows.level,
-        "noise_floor": floor if math.isfinite(floor) else None,
-    }
+    return AblationEvidence(
+        device=Device.from_json(session.sensors.device),
+        target=session.target,
+        processes=len(samples.processes) if samples else 0,
+        compiles=len(rows.readings.compiles.seconds),
+        level=rows.level,
+        noise_floor=floor if math.isfinite(floor) else None,
+    )

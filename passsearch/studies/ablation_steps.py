@@ -3,11 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Built
+from passsearch.results import StepKind
 
-LADDER, WITHOUT = "ladder", "without"
+KINDS: tuple[StepKind, ...] = get_args(StepKind)
+LADDER, WITHOUT = KINDS
 """Kinds of steps."""
 
 START = "start"
@@ -27,7 +30,7 @@ class Step:
         outcome: Its artifact or its failure; ``None`` while it is not built.
     """
 
-    kind: str
+    kind: StepKind
     subject: PassSpec | None
     candidate: Candidate
     before: str | None

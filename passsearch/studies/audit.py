@@ -2,8 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +10,24 @@ from passsearch.core import Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL
 from passsearch.objectives import THROUGHPUT, recorded_objective
+from passsearch.results import (
+    Audit,
+    BestOfCatalog,
+    Check,
+    Device,
+    NamedPipeline,
+    RunResult,
+    SequenceGain,
+    StatedRatio,
+    Verdict,
+)
 from passsearch.search.confirm import confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
+from passsearch.search.document import compiler_of, ratios_of, stated
 from passsearch.search.repetition import Pairing
 from passsearch.store import SCHEMA
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One comparison with the record.
-
-    Attributes:
-        name: Name of the check.
-        ok: True if the record agrees.
-        detail: The result in words.
-    """
-
-    name: str
-    ok: bool
-    detail: str
 
 
 def audit_run(
@@ -42,7 +37,7 @@ def audit_run(
     folder: Path,
     repetitions: int,
     progress: Callable[[str, int, int], None],
-) -> Document:
+) -> Audit:
     """Rebuild a run's winner, compare every IR, verify outputs on new inputs, and time it against the baseline again.
 
     Args:
@@ -52,77 +47,79 @@ def audit_run(
         repetitions: Fresh compiles of winner and baseline.
         progress: Callback; gets the current step in words.
     """
-    session = evaluator.session
-    best = document["best"]
-    winner = Candidate.from_json(best)
+    session, result = evaluator.session, RunResult.from_json(document)
+    winner = _candidate(result.best)
     # The cheap checks come first. After one is refused the later ones would judge another compiler or another IR.
-    checks: list[Check] = [_check_compiler(document, evaluator)]
+    checks: list[Check] = [_check_compiler(result, evaluator)]
     confirmation: Confirmation | Failure | None = None
     if checks[0].ok:
         progress("applying and building", 0, repetitions)
-        checks += _check_rebuilt(document, winner, evaluator=evaluator, folder=folder)
-    if all(check.ok for check in checks) and not _has_claim(document):
+        checks += _check_rebuilt(result, winner, evaluator=evaluator, folder=folder)
+    if all(check.ok for check in checks) and not _has_claim(result):
         checks.append(Check("measurement", True, "not timed, as the run claims no gain"))
     elif all(check.ok for check in checks):
-        recorded = recorded_sequence(document)
+        recorded = recorded_sequence(result)
         sequence = _build(evaluator, recorded) if recorded else None
         confirmation = _confirm_again(
             evaluator,
             winner,
-            document=document,
+            result=result,
             sequence=None if isinstance(sequence, Failure) else sequence,
             repetitions=repetitions,
             progress=lambda text: progress(text, 0, repetitions),
         )
-        checks.append(_check_claim(document, confirmation))
-        checks += _check_sequence(document, sequence, confirmation)
+        checks.append(_check_claim(result.verdict, confirmation))
+        checks += _check_sequence(result.sequence, sequence, confirmation)
     for check in checks:
         _log.info("%s: %s, %s", check.name, "ok" if check.ok else "refused", check.detail)
-    return {
-        "schema": SCHEMA,
-        "measured_at": timestamp(),
-        "signed_off": all(check.ok for check in checks),
-        "checks": [asdict(check) for check in checks],
-        "claimed": document["verdict"],
-        "level": LEVEL,
-        "ratios": ratios_document(confirmation) if isinstance(confirmation, Confirmation) else None,
-        "sequence": _sequence_document(confirmation),
-        "seconds": round(confirmation.seconds, 1) if isinstance(confirmation, Confirmation) else None,
-        "toolchain": toolchain_document(session),
-        "device": session.sensors.device,
-    }
+    return Audit(
+        schema=SCHEMA,
+        measured_at=timestamp(),
+        signed_off=all(check.ok for check in checks),
+        checks=tuple(checks),
+        claimed=document["verdict"],
+        level=LEVEL,
+        ratios=ratios_of(confirmation) if isinstance(confirmation, Confirmation) else None,
+        sequence=_sequence_gain(confirmation),
+        seconds=round(confirmation.seconds, 1) if isinstance(confirmation, Confirmation) else None,
+        toolchain=compiler_of(session),
+        device=Device.from_json(session.sensors.device),
+    )
 
 
-def _has_claim(document: Mapping[str, Any]) -> bool:
+def _has_claim(result: RunResult) -> bool:
     """Return whether a run states an interval of a gain, which a measurement can contradict."""
-    sequence = document.get("sequence") or {}
-    return any((claim or {}).get("interval") for claim in (document["verdict"], sequence.get("gain")))
+    return bool(result.verdict.interval or (result.sequence and result.sequence.is_timed))
 
 
-def _sequence_document(confirmation: Confirmation | Failure | None) -> Document | None:
+def _candidate(recorded: NamedPipeline) -> Candidate:
+    return Candidate.from_json({"pipeline": recorded.pipeline, "build": recorded.build.to_json()})
+
+
+def _sequence_gain(confirmation: Confirmation | Failure | None) -> SequenceGain | None:
     """Return the winner's gain over the sequence; ``None`` where it was not timed."""
     if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
         return None
-    return {"gain": ratio_document(confirmation.over_sequence.gain), "improved": confirmation.improves_on_sequence()}
+    return SequenceGain(stated(confirmation.over_sequence.gain), confirmation.improves_on_sequence())
 
 
-def _check_compiler(document: Mapping[str, Any], evaluator: WorkerEvaluator) -> Check:
-    recorded, here = document["toolchain"], toolchain_document(evaluator.session)
-    same = all(recorded.get(key) == here[key] for key in ("dialect", "tvm_version", "tvm_commit"))
+def _check_compiler(result: RunResult, evaluator: WorkerEvaluator) -> Check:
+    recorded, here = result.toolchain, compiler_of(evaluator.session)
+    same = all(getattr(recorded, name) == getattr(here, name) for name in ("dialect", "tvm_version", "tvm_commit"))
     recorded_text, here_text = (
-        f"{compiler['tvm_version']} ({(compiler.get('tvm_commit') or 'no commit')[:10]})"
-        for compiler in (recorded, here)
+        f"{compiler.tvm_version} ({(compiler.tvm_commit or 'no commit')[:10]})" for compiler in (recorded, here)
     )
     return Check("compiler", same, f"TVM {here_text}" if same else f"TVM {here_text}; the run had {recorded_text}")
 
 
 def _check_rebuilt(
-    document: Mapping[str, Any], winner: Candidate, *, evaluator: WorkerEvaluator, folder: Path
+    result: RunResult, winner: Candidate, *, evaluator: WorkerEvaluator, folder: Path
 ) -> Iterator[Check]:
-    recorded = document["deployment"]
+    recorded = result.deployment
+    assert recorded is not None  # `recorded_session` has read it
     hashes = evaluator.applier.hashes(winner.pipeline)
-    yield _check_hashes(winner.pipeline, hashes, recorded=recorded["states"])
-    if hashes != recorded["states"]:
+    yield _check_hashes(winner.pipeline, hashes, recorded=recorded.states)
+    if tuple(hashes) != recorded.states:
         return
     built = evaluator.build_candidate(winner)
     if isinstance(built, Failure):
@@ -136,14 +133,16 @@ def _check_rebuilt(
         detail = f"those of the reference build on {built.agreement.cases} new inputs but for {share}"
         yield Check("outputs", True, detail)
     reason = evaluator.session.cannot_run_reason
-    yield _check_recorded(recorded["expected"], evaluator.deployment(winner, folder), cannot_run_reason=reason)
+    yield _check_recorded(recorded.expected, evaluator.deployment(winner, folder), cannot_run_reason=reason)
     # Never refused: the IR and the outputs are what the run promised, and another linker writes other bytes.
-    if document["best"].get("binary"):
-        equal = built.digest == document["best"]["binary"]
+    if result.best.binary:
+        equal = built.digest == result.best.binary
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
 
 
-def _check_recorded(expected: list[Any], rebuilt: Mapping[str, Any] | Failure, *, cannot_run_reason: str) -> Check:
+def _check_recorded(
+    expected: Sequence[Mapping[str, object]], rebuilt: Mapping[str, Any] | Failure, *, cannot_run_reason: str
+) -> Check:
     """Compare the outputs that the run recorded with those of the rebuilt winner."""
     if not expected:
         return Check("recorded outputs", True, "none were recorded: nothing ran")
@@ -159,7 +158,7 @@ def _check_recorded(expected: list[Any], rebuilt: Mapping[str, Any] | Failure, *
     return Check("recorded outputs", same, "bit-identical" if same else "differ from the recorded ones in some bit")
 
 
-def _check_hashes(pipeline: Pipeline, hashes: list[str], *, recorded: list[str]) -> Check:
+def _check_hashes(pipeline: Pipeline, hashes: Sequence[str], *, recorded: Sequence[str]) -> Check:
     for place, (actual, expected) in enumerate(zip(hashes, recorded, strict=False)):
         if actual != expected:
             after = f"pass {place}, {pipeline.passes[place - 1].name}" if place else "import"
@@ -173,16 +172,17 @@ def _confirm_again(
     evaluator: WorkerEvaluator,
     winner: Candidate,
     *,
-    document: Mapping[str, Any],
+    result: RunResult,
     sequence: Built | None,
     repetitions: int,
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
-    baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
-    throughput = (document["ratios"][THROUGHPUT.name] or {}).get("ratio")
-    latency_s = min((document["baseline"]["latency_s"] or {}).get("samples", ()), default=0.0)
-    objective = recorded_objective(claim)
-    slow = slow_baseline_processes(objective, throughput, latency_s=latency_s, plans=evaluator.plans)
+    baseline, throughput = evaluator.session.dialect.baseline, result.ratio_of(THROUGHPUT.name)
+    latency_s = min(result.baseline.latency_s.samples if result.baseline.latency_s else (), default=0.0)
+    objective = recorded_objective(result.verdict)
+    slow = slow_baseline_processes(
+        objective, throughput.ratio if throughput else None, latency_s=latency_s, plans=evaluator.plans
+    )
     # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
     twin = _build(evaluator, winner if slow else baseline)
     if isinstance(twin, Failure):
@@ -192,9 +192,9 @@ def _confirm_again(
         Pairing(baseline, winner, twin, objective, slow, sequence),
         repetitions=repetitions,
         progress=progress,
-        keep_throughput=claim.get("keep_throughput", 0.0),
+        keep_throughput=result.verdict.keep_throughput,
         # Where the run claims no gain over the sequence, there is none to be seen again.
-        is_about_sequence=bool((document.get("sequence") or {}).get("improved")),
+        is_about_sequence=bool(result.sequence and result.sequence.improved),
     )
 
 
@@ -207,32 +207,31 @@ def _build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
     return evaluator.build_candidate(candidate)
 
 
-def recorded_sequence(document: Mapping[str, Any]) -> Candidate | None:
+def recorded_sequence(result: RunResult) -> Candidate | None:
     """Return the best sequence of the catalog that the run timed; ``None`` where there is none but the winner."""
-    sequence = document.get("sequence")  # earlier versions timed none
-    if not sequence or sequence["is_best"] or not sequence["gain"]:
+    sequence = result.sequence  # earlier versions timed none
+    if sequence is None or sequence.is_best or sequence.gain is None:
         return None
-    return Candidate.from_json(sequence)
+    return _candidate(sequence)
 
 
 def _check_sequence(
-    document: Mapping[str, Any], sequence: Built | Failure | None, confirmation: Confirmation | Failure
+    recorded: BestOfCatalog | None, sequence: Built | Failure | None, confirmation: Confirmation | Failure
 ) -> Iterator[Check]:
     """Check what the winner gains over the best sequence of the catalog; without a claim nothing is refused."""
-    if sequence is None or isinstance(confirmation, Failure):
+    if recorded is None or recorded.gain is None or sequence is None or isinstance(confirmation, Failure):
         return
-    recorded, name = document["sequence"], "gain over the catalog"
-    claim = recorded["gain"]
+    claim, name = recorded.gain, "gain over the catalog"
     if isinstance(sequence, Failure):
-        detail = f"{recorded['name']} fails: {sequence.kind} in {sequence.stage}: {sequence.reason}"
-        yield Check(name, not claim.get("interval"), detail)
+        detail = f"{recorded.name} fails: {sequence.kind} in {sequence.stage}: {sequence.reason}"
+        yield Check(name, not claim.interval, detail)
         return
     if confirmation.over_sequence is None:
-        yield Check(name, not claim.get("interval"), f"{recorded['name']} could not be timed beside the winner")
+        yield Check(name, not claim.interval, f"{recorded.name} could not be timed beside the winner")
         return
     gain = confirmation.over_sequence.gain
-    detail = f"{gain:.3f} of the throughput of {recorded['name']}, claimed {_claim_text(claim)}"
-    if recorded["improved"] and not confirmation.improves_on_sequence():
+    detail = f"{gain:.3f} of the throughput of {recorded.name}, claimed {_claim_text(claim)}"
+    if recorded.improved and not confirmation.improves_on_sequence():
         yield Check(name, False, f"{detail}: the gain is not seen again")
     elif gain.interval.high < _least(claim):
         yield Check(name, False, f"{detail}: below the claim")
@@ -240,37 +239,35 @@ def _check_sequence(
         yield Check(name, True, detail)
 
 
-def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Check:
+def _check_claim(claim: Verdict, confirmation: Confirmation | Failure) -> Check:
     """Check that a claimed win is a win again, by the same rule, and that the new interval allows the claim."""
     if isinstance(confirmation, Failure):
         return Check("measurement", False, f"{confirmation.kind} in {confirmation.stage}: {confirmation.reason}")
-    claim = document["verdict"]
     objective = recorded_objective(claim)
     ratio = objective.ratio(confirmation)
     # A confirmation does not read peak memory, so a claim about it cannot be checked.
     if ratio is None:
         detail = f"{objective.name} is not measured again; throughput and compile time stand below"
-        return Check("measurement", not claim["improved"], detail)
-    addition = "" if claim["improved"] or not claim.get("interval") else " (no significant improvement)"
-    detail = f"{objective.name} {ratio:.3f}, claimed {_claim_text(claim)}{addition}"
-    keep = claim.get("keep_throughput", 0.0)
-    if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
+        return Check("measurement", not claim.improved, detail)
+    addition = "" if claim.improved or not claim.interval else " (no significant improvement)"
+    detail = f"{objective.name} {ratio:.3f}, claimed {_claim_text(claim.stated)}{addition}"
+    if claim.improved and not confirmation.improves(objective, keep_throughput=claim.keep_throughput):
         reason = confirmation.disagreement(objective)
         return Check("measurement", False, f"{detail}: the win is not seen again{f', {reason}' if reason else ''}")
     # A smaller win is a win, but it contradicts the claim if even its upper end lies below the claimed interval.
-    if ratio.interval.high < _least(claim):
+    if ratio.interval.high < _least(claim.stated):
         return Check("measurement", False, f"{detail}: below the claim")
     return Check("measurement", True, detail)
 
 
-def _least(claim: Mapping[str, Any]) -> float:
+def _least(claim: StatedRatio) -> float:
     """Return the lower end of a claimed interval; minus infinity without one, which no measurement is below."""
-    low = (claim.get("interval") or [None])[0]
-    return -math.inf if low is None else float(low)
+    low = claim.interval[0] if claim.interval else None
+    return -math.inf if low is None else low
 
 
-def _claim_text(claim: Mapping[str, Any]) -> str:
-    if not claim.get("interval"):
-        return f"nothing: the search read {claim['ratio']:.3f} and confirmed none"
-    ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claim["interval"])
-    return f"{claim['ratio']:.3f} [{ends}]"
+def _claim_text(claim: StatedRatio) -> str:
+    if not claim.interval:
+        return f"nothing: the search read {claim.ratio:.3f} and confirmed none"
+    ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claim.interval)
+    return f"{claim.ratio:.3f} [{ends}]"

@@ -6,10 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.core import Failure, Json, Pipeline
+from passsearch.core import Failure, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import FAILED, UNTRIED, Closure, Growth, Session, WorkerEvaluator
-from passsearch.search.document import Document, toolchain_document
+from passsearch.results import (
+    CertificateCheck,
+    ClosedPart,
+    ExploredSpace,
+    NetworkIdentity,
+    PassPair,
+    Reference,
+    SequenceCount,
+    SpaceGraph,
+)
+from passsearch.search.document import compiler_of
 
 SCHEMA = "passsearch-space/2"
 COUNTED_LENGTH = 12
@@ -18,7 +28,7 @@ COUNTED_LENGTH = 12
 _log = logging.getLogger(__name__)
 
 
-def space_document(
+def explored_space(
     session: Session,
     closure: Closure,
     *,
@@ -26,8 +36,8 @@ def space_document(
     classes: Sequence[str],
     left_out: Sequence[str],
     remembered: bool,
-    reference: Json,
-) -> Document:
+    reference: Reference,
+) -> ExploredSpace:
     """Return what ``explore --json`` prints and ``--out`` writes.
 
     Args:
@@ -43,55 +53,53 @@ def space_document(
     part = closure if closure.closed else closure.closed_part()
     depth = closure.depth
     crashed = ("crash", "timeout", "oom")
-    return {
-        "schema": SCHEMA,
-        "model": {"name": session.model.name, "source": session.model.source, "sha256": session.model.sha256},
-        "target": session.target,
-        "toolchain": toolchain_document(session),
-        "reference": reference,
-        "classes": list(classes),
-        "closed": closure.closed,
-        "ended": growth.ended,
-        "states": len(closure.states),
-        "unfinished": int((closure.table == UNTRIED).any(axis=1).sum()),
-        "edges": int((closure.table != UNTRIED).sum()),
-        "failed": int((closure.table < UNTRIED).sum()),
-        "depth": depth,
-        "sequences": [
-            {"length": length, "all": count, "valid": valid}
+    return ExploredSpace(
+        schema=SCHEMA,
+        model=NetworkIdentity(session.model.name, session.model.source, session.model.sha256),
+        target=session.target,
+        toolchain=compiler_of(session),
+        reference=reference,
+        classes=tuple(classes),
+        closed=closure.closed,
+        ended=growth.ended,
+        states=len(closure.states),
+        unfinished=int((closure.table == UNTRIED).any(axis=1).sum()),
+        edges=int((closure.table != UNTRIED).sum()),
+        failed=int((closure.table < UNTRIED).sum()),
+        depth=depth,
+        sequences=tuple(
+            SequenceCount(length=length, number=count, valid=valid)
             for length, (count, valid) in enumerate(closure.sequences(max(depth, COUNTED_LENGTH)))
-        ],
-        "steps": list(closure.steps),
-        "left_out": list(left_out),
-        "given_up": sorted({failure.step for failure in closure.failures if failure.kind in crashed}),
+        ),
+        steps=closure.steps,
+        left_out=tuple(left_out),
+        given_up=tuple(sorted({failure.step for failure in closure.failures if failure.kind in crashed})),
         # Certificates of earlier versions have these two keys: no-op passes, nondeterministic passes.
-        "idle": closure.no_op_passes(),
-        "unsteady": growth.nondeterministic,
-        "not_idempotent": closure.not_idempotent(),
-        "commuting": [list(pair) for pair in commuting],
-        "not_commuting": _pair_rows(others, "equal", "different"),
-        "enabling": _pair_rows(closure.enabling(), "states"),
-        "disabling": _pair_rows(closure.disabling(), "states"),
+        idle=tuple(closure.no_op_passes()),
+        unsteady=tuple(growth.nondeterministic),
+        not_idempotent=closure.not_idempotent(),
+        commuting=tuple(commuting),
+        not_commuting=tuple(
+            PassPair(first, second, equal=equal, different=different)
+            for (first, second), (equal, different) in sorted(others.items(), key=lambda item: -item[1][1])
+        ),
+        enabling=_pairs(closure.enabling()),
+        disabling=_pairs(closure.disabling()),
         # "Never again" is only certain where no edge is left to try.
-        "barriers": [list(pair) for pair in closure.barriers()] if closure.closed else None,
-        "new_states": growth.by_step,
-        "closed_part": {"steps": list(part.steps), "states": len(part.states)},
-        "growth": [list(point) for point in growth.curve],
-        "tried": growth.applied_count,
-        "remembered": remembered,
-        "seconds": round(growth.seconds, 1),
-        "graph": closure.to_json(),
-    }
+        barriers=tuple(closure.barriers()) if closure.closed else None,
+        new_states=growth.by_step,
+        closed_part=ClosedPart(tuple(part.steps), len(part.states)),
+        growth=tuple(growth.curve),
+        tried=growth.applied_count,
+        remembered=remembered,
+        seconds=round(growth.seconds, 1),
+        graph=SpaceGraph.from_json(closure.to_json()),
+    )
 
 
-def _pair_rows(
-    pairs: Mapping[tuple[str, str], int] | Mapping[tuple[str, str], tuple[int, int]], *names: str
-) -> list[Document]:
-    rows: list[Document] = []
-    for (first, second), counts in pairs.items():
-        numbers = counts if isinstance(counts, tuple) else (counts,)
-        rows.append({"first": first, "second": second, **dict(zip(names, numbers, strict=True))})
-    return sorted(rows, key=lambda row: -row[names[-1]])
+def _pairs(pairs: Mapping[tuple[str, str], int]) -> tuple[PassPair, ...]:
+    ordered = sorted(pairs.items(), key=lambda item: -item[1])
+    return tuple(PassPair(first, second, states=number) for (first, second), number in ordered)
 
 
 def read_closure(document: Mapping[str, Any], place: str) -> Closure:
@@ -122,7 +130,7 @@ def check_certificate(
     sample: int,
     seed: int,
     progress: Callable[[int, int], None],
-) -> dict[str, Json]:
+) -> CertificateCheck:
     """Apply a random sample of the edges again, each from the network by the pipeline that the certificate states.
 
     An edge agrees if it leads to the state with the same hash, computed again, or fails again. Crashes and timeouts are
@@ -153,16 +161,16 @@ def check_certificate(
             problems += _check_edge(closure, row, column=column, evaluator=evaluator)
         else:
             problems.append(f"the file has no pipeline that reaches {closure.states[row]}")
-    return {
-        "schema": SCHEMA,
-        "holds": not problems,
-        "problems": list(problems),
-        "checked": len(sampled_edges) if not problems else None,
-        "edges": len(edges),
-        "closed": closure.closed,
-        "states": len(closure.states),
-        "seed": seed,
-    }
+    return CertificateCheck(
+        schema=SCHEMA,
+        holds=not problems,
+        problems=tuple(problems),
+        checked=len(sampled_edges) if not problems else None,
+        edges=len(edges),
+        closed=closure.closed,
+        states=len(closure.states),
+        seed=seed,
+    )
 
 
 def _can_be_checked(closure: Closure, target: int) -> bool:

@@ -8,9 +8,10 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from typing import Any, TypeAlias
 
 from passsearch.core import Candidate, Failure, timestamp
 from passsearch.evaluate import (
@@ -29,8 +30,18 @@ from passsearch.measure import (
     RoundPlan,
     cache_bytes,
 )
-from passsearch.search.document import Document, model_document, ratio_document, toolchain_document
-from passsearch.search.measurement import make_measurement, measurement_document
+from passsearch.results import (
+    Build,
+    ComparedPipeline,
+    Comparison,
+    Device,
+    FailedPipeline,
+    Measurement,
+    Pair,
+    StatedFailure,
+)
+from passsearch.search.document import compiler_of, model_of, stated
+from passsearch.search.measurement import make_measurement
 from passsearch.store import SCHEMA
 from passsearch.studies.comparison_records import (
     BASELINE,
@@ -41,12 +52,14 @@ from passsearch.studies.comparison_records import (
     Side,
 )
 
+Row: TypeAlias = ComparedPipeline | FailedPipeline
+
 _log = logging.getLogger(__name__)
 
 
 def compare_candidates(
     sides: Sequence[Side], options: ComparisonOptions, *, progress: Callable[[str, int, int], None]
-) -> Document:
+) -> Comparison:
     """Return a table: every pipeline's measurement and its ratio to the baseline, or its failure.
 
     The baseline belongs to the first side. Every process of its toolchain times it twice: the ratio to this twin is the
@@ -78,25 +91,25 @@ def compare_candidates(
     progress("measuring", number, number)
     timings = time_contenders(sides, contenders, reference=reference, options=options)
     rows = [_row(contender, timings) for contender in contenders]
-    return {
-        "schema": SCHEMA,
-        "measured_at": timestamp(),
-        "model": model_document(evaluator.session, evaluator.network),
-        "target": evaluator.session.target,
-        "toolchain": toolchain_document(evaluator.session),
-        "device": evaluator.session.sensors.device,
-        "baseline": baseline.name,
-        "protocol": options.protocol,
-        **({"runs": options.runs} if options.protocol == CF22 else {}),
-        "cache": options.cache,
-        "level": LEVEL,
-        "processes": len(timings.processes),
-        "noise_floor": timings.floor if math.isfinite(timings.floor) else None,
-        "rows": rows,
+    return Comparison(
+        schema=SCHEMA,
+        measured_at=timestamp(),
+        model=model_of(evaluator.session, evaluator.network),
+        target=evaluator.session.target,
+        toolchain=compiler_of(evaluator.session),
+        device=Device.from_json(evaluator.session.sensors.device),
+        baseline=baseline.name,
+        protocol=options.protocol,
+        runs=options.runs if options.protocol == CF22 else None,
+        cache=options.cache,
+        level=LEVEL,
+        processes=len(timings.processes),
+        noise_floor=timings.floor if math.isfinite(timings.floor) else None,
+        rows=tuple(rows),
         # The paper's protocol has no interval, so it has no verdict on a pair.
-        "pairs": [] if options.protocol == CF22 else _pairs(rows, contenders, timings=timings),
-        **({"toolchains": [toolchain_document(side.evaluator.session) for side in sides]} if several else {}),
-    }
+        pairs=() if options.protocol == CF22 else _pairs(rows, contenders, timings=timings),
+        toolchains=tuple(compiler_of(side.evaluator.session) for side in sides) if several else (),
+    )
 
 
 def _share_reference(sides: Sequence[Side]) -> None:
@@ -279,27 +292,27 @@ def _consumption(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan) -> tuple[Cons
     return tuple(by_index)
 
 
-def _pairs(rows: Sequence[Document], contenders: Sequence[Contender], *, timings: ComparisonSamples) -> list[Document]:
+def _pairs(rows: Sequence[Row], contenders: Sequence[Contender], *, timings: ComparisonSamples) -> tuple[Pair, ...]:
     """Return, for every two pipelines, the second's throughput as a multiple of the first's, with the verdict."""
     pairs, indices = [], [contender.index for contender in contenders]
-    measured_rows = [number for number, index in enumerate(indices) if index >= BASELINE]
-    for first, second in combinations(measured_rows, 2):
-        left, right = rows[first], rows[second]
+    measured_rows = [(number, row) for number, row in enumerate(rows) if isinstance(row, ComparedPipeline)]
+    for (first, left), (second, right) in combinations(measured_rows, 2):
         ratio = timings.ratio(indices[second], reference=indices[first], level=timings.level)
         # What is one binary is equally fast, so a difference that was read is noise.
-        same = left["binary"] == right["binary"]
+        same = left.binary == right.binary
         verdict = "same binary" if same else _verdict(timings, first=indices[first], second=indices[second])
         pairs.append(
-            {
-                "first": left["name"] or left["pipeline"],
-                "second": right["name"] or right["pipeline"],
-                "rows": [first, second],
-                "level": timings.level,
-                **(ratio_document(ratio) or {}),
-                "verdict": verdict,
-            }
+            Pair(
+                first=left.name or left.pipeline,
+                second=right.name or right.pipeline,
+                rows=(first, second),
+                level=timings.level,
+                ratio=ratio.value,
+                interval=stated(ratio).interval,
+                verdict=verdict,
+            )
         )
-    return pairs
+    return tuple(pairs)
 
 
 def _verdict(timings: ComparisonSamples, *, first: int, second: int) -> str:
@@ -336,35 +349,34 @@ def _build_all(
     return [outcome if isinstance(outcome, Failure) else evaluator.restore(outcome) for outcome in outcomes]
 
 
-def _row(contender: Contender, timings: ComparisonSamples) -> Document:
+def _row(contender: Contender, timings: ComparisonSamples) -> Row:
     candidate, built, evaluator = contender.candidate, contender.outcome, contender.side.evaluator
-    identity = {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
+    identity: dict[str, Any] = {"name": candidate.name, "pipeline": str(candidate.pipeline)}
+    identity["build"] = Build.from_json(candidate.build.to_json())
     if isinstance(built, Failure):
-        return {**identity, "failure": built.to_json()}
+        return FailedPipeline(**identity, failure=StatedFailure(**vars(built)))
     apply_s = evaluator.applier.apply_seconds(candidate.pipeline)
     assert not isinstance(apply_s, Failure)  # a comparison recalls no edge, so none is applied once more
-    return {
+    return ComparedPipeline(
         **identity,
-        "toolchain": evaluator.session.toolchain.name,
-        "state": built.state,
-        "binary": built.digest,
-        "ratio": ratio_document(timings.ratio(contender.index)),
-        "ratio_of_medians": ratio_document(timings.ratio_of_medians(contender.index)),
-        "outputs": built.agreement.to_json(),
-        "improved": _improves(timings, contender.index, digest=built.digest),
-        **_measurement(contender, built, apply_s=apply_s, timings=timings),
-    }
+        toolchain=evaluator.session.toolchain.name,
+        state=built.state,
+        binary=built.digest,
+        ratio=stated(timings.ratio(contender.index)),
+        ratio_of_medians=stated(timings.ratio_of_medians(contender.index)),
+        outputs=built.agreement.stated,
+        improved=_improves(timings, contender.index, digest=built.digest),
+        **vars(_measurement(contender, built, apply_s=apply_s, timings=timings)),
+    )
 
 
 def _improves(timings: ComparisonSamples, index: int, *, digest: str) -> bool:
     return digest != timings.baseline and timings.is_faster(index)
 
 
-def _measurement(
-    contender: Contender, built: Built, *, apply_s: float, timings: ComparisonSamples
-) -> Mapping[str, object]:
+def _measurement(contender: Contender, built: Built, *, apply_s: float, timings: ComparisonSamples) -> Measurement:
     evaluator, index = contender.side.evaluator, contender.index
-    measurement = make_measurement(
+    return make_measurement(
         built,
         evaluator.session,
         processes=[timings.samples(process, index) for process in timings.processes],
@@ -374,4 +386,3 @@ def _measurement(
         conditions=timings.conditions[index],
         consumption=timings.consumption[index : index + 1],
     )
-    return measurement_document(measurement)

@@ -2,14 +2,24 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from passsearch.analysis import parts_of_calls
 from passsearch.core import Candidate, Failure, timestamp
 from passsearch.dialects.contract import RUNTIME, KernelCost
 from passsearch.errors import UserError
 from passsearch.evaluate import NetworkProfile, Session, WorkerEvaluator
-from passsearch.search.document import Document, model_document, toolchain_document
+from passsearch.results import (
+    BlockTime,
+    Build,
+    Device,
+    KernelCall,
+    MeasuredPeaks,
+    Profile,
+    ProfiledKernel,
+    ProfiledPipeline,
+)
+from passsearch.search.document import compiler_of, model_of
 from passsearch.store import SCHEMA
 from passsearch.worker import Peaks
 
@@ -27,7 +37,7 @@ def profile_candidates(
     peaks_reason: str = "",
     energy: bool = False,
     progress: Callable[[str, int, int], None],
-) -> Document:
+) -> Profile:
     """Return the times of all kernels of candidates, which run in turns in several processes.
 
     Args:
@@ -54,19 +64,19 @@ def profile_candidates(
         _pipeline(evaluator, candidate, profile, peaks=peaks)
         for candidate, profile in zip(candidates, profiles, strict=True)
     ]
-    return {
-        "schema": SCHEMA,
-        "measured_at": timestamp(),
-        "model": model_document(session, evaluator.network),
-        "target": session.target,
-        "toolchain": toolchain_document(session),
-        "device": session.sensors.device,
-        "threads": session.threads,
-        "peaks": asdict(peaks) if peaks else None,
-        "peaks_reason": peaks_reason,
-        "unavailable": {} if all(each.energy_j for each in profiles) else {"energy_j": no_energy},
-        "pipelines": rows,
-    }
+    return Profile(
+        schema=SCHEMA,
+        measured_at=timestamp(),
+        model=model_of(session, evaluator.network),
+        target=session.target,
+        toolchain=compiler_of(session),
+        device=Device.from_json(session.sensors.device),
+        threads=session.threads,
+        peaks=MeasuredPeaks(**asdict(peaks)) if peaks else None,
+        peaks_reason=peaks_reason,
+        unavailable={} if all(each.energy_j for each in profiles) else {"energy_j": no_energy},
+        pipelines=tuple(rows),
+    )
 
 
 def _no_energy(session: Session, *, is_asked_for: bool, has_cases: bool) -> str:
@@ -80,7 +90,7 @@ def _no_energy(session: Session, *, is_asked_for: bool, has_cases: bool) -> str:
 
 def _pipeline(
     evaluator: WorkerEvaluator, candidate: Candidate, profile: NetworkProfile, *, peaks: Peaks | None
-) -> Document:
+) -> ProfiledPipeline:
     # The observer is called before and after every call. The shortest call of the runtime takes little beside that.
     observer_s = min((seconds for name, seconds in profile.calls if name.startswith(RUNTIME)), default=0.0)
     # By weights, so that they add up to the mean inference of several cases.
@@ -97,30 +107,29 @@ def _pipeline(
     parts = (
         None if network.cases or profile.is_alone else parts_of_calls(network.summary, [name for name, _ in kernels])
     )
-    return {
-        "name": candidate.name,
-        "pipeline": str(candidate.pipeline),
-        "build": candidate.build.to_json(),
-        "binary": profile.built.digest,
-        "whole_s": whole_s,
-        "whole_s_by_process": list(profile.whole_s),
-        "observer_s": observer_s,
-        "kernels_s": kernels_s,
-        "kernels_share": kernels_s / whole_s,
-        "rest": {"runtime": runtime_s, UNOBSERVED: whole_s - kernels_s - runtime_s},
-        "is_alone": profile.is_alone,
-        "kernels": _kernel_rows(kernel_calls, profile, peaks),
-        "blocks": None if parts is None else _block_rows(kernels, parts),
-        "calls": [
-            {"kernel": name, "seconds": seconds, "part": parts[place] if parts else None}
-            for place, (name, seconds) in enumerate(kernels)
-        ],
-    }
+    return ProfiledPipeline(
+        name=candidate.name,
+        pipeline=str(candidate.pipeline),
+        build=Build.from_json(candidate.build.to_json()),
+        binary=profile.built.digest,
+        whole_s=whole_s,
+        whole_s_by_process=tuple(profile.whole_s),
+        observer_s=observer_s,
+        kernels_s=kernels_s,
+        kernels_share=kernels_s / whole_s,
+        rest={"runtime": runtime_s, UNOBSERVED: whole_s - kernels_s - runtime_s},
+        is_alone=profile.is_alone,
+        kernels=_kernel_rows(kernel_calls, profile, peaks),
+        blocks=None if parts is None else _block_rows(kernels, parts),
+        calls=tuple(
+            KernelCall(name, seconds, parts[place] if parts else None) for place, (name, seconds) in enumerate(kernels)
+        ),
+    )
 
 
 def _kernel_rows(
     calls: Sequence[tuple[str, float, float]], profile: NetworkProfile, peaks: Peaks | None
-) -> list[Document]:
+) -> tuple[ProfiledKernel, ...]:
     """Return a row for each kernel, the slowest first.
 
     Args:
@@ -132,32 +141,38 @@ def _kernel_rows(
     for name, seconds, weight in calls:
         by_name.setdefault(name, []).append((seconds, weight))
     rows = [
-        {**_kernel_row(name, values, profile.costs.get(name), peaks), "energy_j": profile.energy_j.get(name)}
+        replace(_kernel_row(name, values, profile.costs.get(name), peaks), energy_j=profile.energy_j.get(name))
         for name, values in by_name.items()
     ]
-    return sorted(rows, key=lambda row: -float(row["seconds"]))
+    return tuple(sorted(rows, key=lambda row: -row.seconds))
 
 
 def _kernel_row(
     name: str, calls: Sequence[tuple[float, float]], cost: KernelCost | None, peaks: Peaks | None
-) -> Document:
+) -> ProfiledKernel:
     total_s, weighted_calls = (sum(column) for column in zip(*calls, strict=True))
-    row: Document = {"kernel": name, "calls": len(calls), "weighted_calls": weighted_calls, "seconds": total_s}
-    if cost is None:
-        return {**row, "flops": None, "bytes": None, "code_bytes": None, "bound": None, "roof_share": None}
-    row |= {"flops": cost.flops, "bytes": cost.bytes, "code_bytes": cost.code_bytes}
-    if peaks is None or not total_s:  # the observer takes longer than a very short kernel
-        return {**row, "bound": None, "roof_share": None}
+    row = ProfiledKernel(
+        kernel=name,
+        calls=len(calls),
+        weighted_calls=weighted_calls,
+        seconds=total_s,
+        flops=cost.flops if cost else None,
+        bytes=cost.bytes if cost else None,
+        code_bytes=cost.code_bytes if cost else None,
+        bound=None,
+        roof_share=None,
+    )
+    if cost is None or peaks is None or not total_s:  # the observer takes longer than a very short kernel
+        return row
     is_arithmetic = cost.flops / peaks.flops > cost.bytes / peaks.bytes_per_s
     least_s = weighted_calls * peaks.least_s(cost.flops, cost.bytes)
-    return {**row, "bound": "arithmetic" if is_arithmetic else "memory", "roof_share": least_s / total_s}
+    return replace(row, bound="arithmetic" if is_arithmetic else "memory", roof_share=least_s / total_s)
 
 
-def _block_rows(calls: Sequence[tuple[str, float]], parts: Sequence[str]) -> list[Document]:
+def _block_rows(calls: Sequence[tuple[str, float]], parts: Sequence[str]) -> tuple[BlockTime, ...]:
     """Return the time and the number of calls of each part of the network, in order."""
-    rows: dict[str, Document] = {}
+    rows: dict[str, BlockTime] = {}
     for (_, seconds), part in zip(calls, parts, strict=True):
-        row = rows.setdefault(part, {"part": part, "calls": 0, "seconds": 0.0})
-        row["calls"] += 1
-        row["seconds"] += seconds
-    return list(rows.values())
+        row = rows.get(part, BlockTime(part, 0, 0.0))
+        rows[part] = replace(row, calls=row.calls + 1, seconds=row.seconds + seconds)
+    return tuple(rows.values())

@@ -72,7 +72,7 @@ def permute(
         [Side(evaluator, [evaluator.session.dialect.baseline, *best])],
         ComparisonOptions(processes=processes),
         progress=lambda text, *_: progress(text),
-    )
+    ).to_json()
     measured = {row["name"]: row for row in document["rows"]}
     keys = ("baseline", "noise_floor", "processes")
     return {

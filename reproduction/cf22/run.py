@@ -286,7 +286,8 @@ def compare(subject: Subject) -> dict[str, Any]:
         slow = {each.name: row for each in contenders if (row := slow_row(evaluator, each))}
         others = [each for each in contenders if each.name not in slow]
         options = comparison_options(evaluator, subject.options)
-        document = compare_candidates([Side(evaluator, [session.dialect.baseline, *others])], options, progress=show)
+        compared = compare_candidates([Side(evaluator, [session.dialect.baseline, *others])], options, progress=show)
+    document = compared.to_json()
     rows = {row["name"]: without_samples(row) for row in document["rows"]} | slow
     for candidate in contenders:
         rows[candidate.name]["steps"] = [str(step) for step in candidate.pipeline.passes]
@@ -334,7 +335,8 @@ def attribute(subject: Subject) -> dict[str, Any]:
         document: dict[str, Any] = {"compiles": compiles, "rows": {}}
         if others:
             options = ComparisonOptions(processes=PROCESSES)
-            compared = compare_candidates([Side(evaluator, [o3, *others, *found])], options, progress=show)
+            sides = [Side(evaluator, [o3, *others, *found])]
+            compared = compare_candidates(sides, options, progress=show).to_json()
             document |= {key: compared[key] for key in ("noise_floor", "processes")}
             document["rows"] = {row["name"]: without_samples(row) for row in compared["rows"]}
     return document

@@ -8,7 +8,6 @@ from typing import Any
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.measure import mean_ratio
-from passsearch.search.document import ratio_document
 
 
 def compile_in_turns(
@@ -47,4 +46,4 @@ def compile_once(evaluator: WorkerEvaluator, key: str, candidate: Candidate) -> 
 def compile_ratio(rows: Sequence[Mapping[str, Any]], reference: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return how many times longer a variant compiles than a reference, with its 95 % interval over the turns."""
     pairs = [log(row["compile_s"] / other["compile_s"]) for row, other in zip(rows, reference, strict=True)]
-    return ratio_document(mean_ratio(pairs))
+    return mean_ratio(pairs).to_json()

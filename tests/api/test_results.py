@@ -68,10 +68,25 @@ def test_an_analysis_is_a_few_lines(analysis: Analysis) -> None:
     assert repr(selection.others[0]) == f"{selection.others[0].entry.name}: {selection.others[0].reason}"
 
 
+def comparison_of(document: dict[str, Any], *, baseline: str, rows: list[dict[str, Any]]) -> Comparison:
+    """Return a comparison of these pipelines."""
+    measured = {"protocol": "paired", "cache": "warm", "level": 0.95, "processes": 6, "noise_floor": 0.01, "pairs": []}
+    return Comparison({**document, **measured, "baseline": baseline, "rows": rows})
+
+
+def audit_of(*checks: dict[str, Any]) -> Audit:
+    """Return an audit with these checks."""
+    compiler = {"name": "relax", "dialect": "relax", "tvm_version": "0.27"}
+    audit: dict[str, Any] = dict.fromkeys(("level", "ratios", "sequence", "seconds"))
+    audit |= {"schema": "passsearch/1", "measured_at": "2026-11-24T18:35:10+00:00", "toolchain": compiler}
+    audit |= {"claimed": {}, "device": {}}
+    return Audit({**audit, "checks": [*checks], "signed_off": all(check["ok"] for check in checks)})
+
+
 def test_comparison_and_audit_print_as_tables_and_are_json(document: dict[str, Any]) -> None:
     rows = [{**document["baseline"], "name": "O3"}]
-    comparison = Comparison({**document, "baseline": "O3", "rows": rows, "pairs": []})
-    audit = Audit({"checks": [{"name": "IR", "ok": True, "detail": "equal"}], "signed_off": True})
+    comparison = comparison_of(document, baseline="O3", rows=rows)
+    audit = audit_of({"name": "IR", "ok": True, "detail": "equal"})
 
     assert "latency ms" in repr(comparison) and "samples" not in repr(comparison)
     assert "signed off" in repr(audit)
@@ -84,8 +99,8 @@ def test_notebooks_show_every_result_in_one_style(analysis: Analysis, document: 
     results: dict[str, Any] = {
         "resnet18 compiles": TuneResult(document, Path("run")),
         "900 operators, class none": analysis,
-        "resnet18: noise floor 1 %": Comparison({**document, "baseline": "<O3>", "rows": rows, "noise_floor": 0.01}),
-        "refused: IR": Audit({"checks": checks}),
+        "resnet18: noise floor 1 %": comparison_of(document, baseline="<O3>", rows=rows),
+        "refused: IR": audit_of(*checks),
         "FuseOps": catalog_entry("FuseOps"),
         "2 of 7 passes are worth something": Ablation(json.loads(ABLATION.read_text())),
     }
@@ -98,7 +113,7 @@ def test_notebooks_show_every_result_in_one_style(analysis: Analysis, document: 
 def test_the_names_of_a_comparison_are_shown_whole(document: dict[str, Any]) -> None:
     name = "a-pipeline-with-a-long-name"
     rows = [{**document["baseline"], "name": "O3"}, {**document["best"], "name": name, "ratio": {"ratio": 1.1}}]
-    html = Comparison({**document, "baseline": "O3", "rows": rows})._repr_html_()
+    html = comparison_of(document, baseline="O3", rows=rows)._repr_html_()
     place = re.search(rf'<text x="(\d+)" y="\d+" text-anchor="end">{name}', html)
 
     assert place and int(place[1]) > 6 * len(name), "the label ends so far to the right that it begins in the picture"

@@ -19,6 +19,7 @@ from passsearch.batch import collect, cross_jobs, cross_rows, job_states, read_j
 from passsearch.batch.job import Reporter
 from passsearch.errors import EnvironmentFault
 from passsearch.report import batch_results_text, cross_text
+from passsearch.results import BatchResults
 from passsearch.store import OtherSettings
 
 RESULTS = Path(__file__).parents[1] / "data" / "results"
@@ -53,14 +54,14 @@ def test_a_row_has_what_the_run_found(file: Path) -> None:
     sequence["gain"] = {"ratio": 1.2, "interval": [1.1, 1.3]}
     _edit(jobs[0].folder / "result.json", lambda result: result.update(sequence=sequence))
     big, small, new = collect(jobs)
-    assert big["sequence"] == "AS-2" and [big["sequence_gain"], big["sequence_gain_low"]] == [1.2, 1.1]
-    assert small["sequence"] is None and small["sequence_gain"] is None, "which an earlier version made"
-    text = batch_results_text({"rows": collect(jobs), "cross": [], "file": str(file)})
+    assert big.sequence == "AS-2" and [big.sequence_gain, big.sequence_gain_low] == [1.2, 1.1]
+    assert small.sequence is None and small.sequence_gain is None, "which an earlier version made"
+    text = batch_results_text(BatchResults(str(file), tuple(collect(jobs)), ()))
     assert "/ sequence" in text and all(number in text for number in ("1.200", "[1.100,", "1.300]"))
-    assert big["finished"] and big["device"] == "big" and big["pipeline"] == recorded["best"]["pipeline"]
-    assert [big["gain"], big["gain_low"], big["gain_high"]] == [1.5, 1.25, 1.75]
-    assert big["baseline_latency_s"] == recorded["baseline"]["latency_s"]["median"]
-    assert not new["finished"] and new["pipeline"] is None and new.keys() == big.keys()
+    assert big.finished and big.device == "big" and big.pipeline == recorded["best"]["pipeline"]
+    assert [big.gain, big.gain_low, big.gain_high] == [1.5, 1.25, 1.75]
+    assert big.baseline_latency_s == recorded["baseline"]["latency_s"]["median"]
+    assert not new.finished and new.pipeline is None and [*new.to_json()] == [*big.to_json()]
 
 
 def test_commands_show_all_rows_and_write_them(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,8 +117,8 @@ def test_the_row_of_a_winner_has_the_options_of_its_build(file: Path) -> None:
     build = {"opt_level": 0, "required": [], "disabled": ["SimplifyExpr", "FoldConstant"], "config": {}}
     _edit(job.folder / "result.json", lambda result: result["best"].update(build=build))
     [row] = collect([job])
-    assert (row["disabled"], row["required"], row["config"]) == ("SimplifyExpr,FoldConstant", "", "")
-    text = batch_results_text({"rows": [row], "cross": [], "file": str(file)})
+    assert (row.disabled, row.required, row.config) == ("SimplifyExpr,FoldConstant", "", "")
+    text = batch_results_text(BatchResults(str(file), (row,), ()))
     assert "without SimplifyExpr, FoldConstant" in " ".join(text.split())
 
 
@@ -137,7 +138,7 @@ def test_an_interrupted_run_is_no_result(file: Path) -> None:
     [job, other, _] = tune_jobs(read_jobs(file))
     _edit(job.folder / "result.json", lambda result: result.update(interrupted=True))
     assert not job.is_finished and other.is_finished
-    assert [row["finished"] for row in collect([job, other])] == [False, True]
+    assert [row.finished for row in collect([job, other])] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_a_run_that_an_accident_left_incomplete_is_not_finished(
     _edit(job.folder / "result.json", spoil)
     assert not job.is_finished and reason in job.unfinished_reason
     assert other.is_finished and not other.unfinished_reason
-    assert [row["finished"] for row in collect([job, other])] == [False, True]
+    assert [row.finished for row in collect([job, other])] == [False, True]
     assert cross_jobs([job, other]) == []
     # What happens at a second start as well is the answer; a start that was cut off says nothing.
     states = []
@@ -250,13 +251,13 @@ def test_ratios_are_read_from_the_pair_whichever_comes_first(file: Path) -> None
     job.folder.mkdir(parents=True)
     (job.folder / "comparison.json").write_text(json.dumps(comparison))
     own, other = cross_rows([job])
-    assert (own["found_on"], own["measured_on"], own["baseline_ratio"]) == ("big", "big", 1.25)
-    assert (other["found_on"], other["baseline_verdict"]) == ("small", "slower")
-    assert [other["own_ratio"], other["own_low"], other["own_high"]] == [0.4, 0.2, 0.8]
-    text = cross_text({"cross": [own | {"network": "nets/a.onnx"}, other]})
+    assert (own.found_on, own.measured_on, own.baseline_ratio) == ("big", "big", 1.25)
+    assert (other.found_on, other.baseline_verdict) == ("small", "slower")
+    assert [other.own_ratio, other.own_low, other.own_high] == [0.4, 0.2, 0.8]
+    text = cross_text([replace(own, network="nets/a.onnx"), other])
     assert "a.onnx" in text and "nets" not in text
     assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["helps", "harms"]
-    assert cross_text({"cross": [own]}) in batch_results_text({"file": "jobs.yaml", "rows": [], "cross": [own]})
+    assert cross_text([own]) in batch_results_text(BatchResults("jobs.yaml", (), (own,)))
 
 
 def test_a_missing_submitit_is_named_in_one_line(

@@ -364,7 +364,7 @@ def test_tune_prints_the_result_and_exits_130_if_interrupted(
     def tune(model: str, **options: Any) -> _Result:
         received.update(options, model=model)
         options["progress"]("searching", 1, 2)
-        return _Result({"interrupted": interrupted}, tmp_path)
+        return _Result({"interrupted": interrupted, "verdict": {}}, tmp_path)
 
     monkeypatch.setattr("passsearch.api.tune", tune)
     text = passsearch("tune", "net.onnx", "--objective", "latency", "--objective", "memory", "--passes", "A,B")
@@ -372,7 +372,7 @@ def test_tune_prints_the_result_and_exits_130_if_interrupted(
 
     assert (text.code, text.out) == (code, "the table\n")
     assert "searching\n" in text.err
-    assert json.loads(document.out) == {"interrupted": interrupted}
+    assert json.loads(document.out) == {"interrupted": interrupted, "verdict": {}}
     assert (received["objective"], received["passes"], received["trials"]) == ("throughput", None, 60)
 
 

@@ -171,6 +171,22 @@ def test_the_api_reference_names_every_public_function() -> None:
     assert all(f":: passsearch.{name}\n" in page for name in passsearch.__all__ if name != "__version__")
 
 
+def test_the_reference_of_documents_says_what_every_key_holds() -> None:
+    from insertions import complete
+    from record_reference import descriptions
+
+    from passsearch import results
+    from passsearch.results.record import keys_of
+
+    named = [getattr(results, name) for name in results.__all__ if name != "Record"]
+    records = [each for each in named if isinstance(each, type) and issubclass(each, results.Record)]
+    assert len(records) > 40
+    for record in records:
+        assert {key.name for key in keys_of(record)} <= {*descriptions(record)}, record.__name__
+    page = complete((ROOT / "docs" / "reference" / "result.md").read_text(), ROOT / "docs" / "reference")
+    assert {*re.findall(r"\(#(\w+)\)", page)} <= {*re.findall(r"^### (\w+)$", page.lower(), re.MULTILINE)}
+
+
 def test_every_page_of_the_docs_is_in_the_site() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     listed = {name for tree in re.findall(r"```{toctree}\n(.*?)```", index, re.DOTALL) for name in tree.split("\n")}

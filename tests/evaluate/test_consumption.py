@@ -17,6 +17,7 @@ from passsearch.frontends import resolve
 from passsearch.measure import SensorReading, Sensors, WindowPlan
 from passsearch.objectives import parse_objective
 from passsearch.report.profile import profile_html, profile_text
+from passsearch.results import Profile
 from passsearch.search import (
     Document,
     Run,
@@ -91,7 +92,7 @@ def compare(session: Session, names: list[str], folder: Path) -> list[dict[str, 
         side = Side(evaluator, [named_candidate(session, name) for name in names])
         rows: list[dict[str, Any]] = compare_candidates(
             [side], ComparisonOptions(processes=1), progress=lambda *_: None
-        )["rows"]
+        ).to_json()["rows"]
         return rows
 
 
@@ -137,7 +138,8 @@ def profile(session: Session, folder: Path, *, energy: bool) -> tuple[Document, 
     """Return a profile of the sequence with schedules, and its pipeline."""
     with Log(folder / "log.jsonl") as log, WorkerEvaluator(session, log=log, folder=folder / "files") as evaluator:
         candidates = [named_candidate(session, "schedule-cpu")]
-        document = profile_candidates(evaluator, candidates, peaks=None, energy=energy, progress=lambda *_: None)
+        profiled = profile_candidates(evaluator, candidates, peaks=None, energy=energy, progress=lambda *_: None)
+    document = profiled.to_json()
     return document, document["pipelines"][0]
 
 
@@ -147,7 +149,9 @@ def test_the_energy_of_every_kernel_is_read_while_it_runs_alone(relax_session: S
     for row in pipeline["kernels"]:
         # Alone on warm caches and in its place: on a busy machine the two differ by a factor.
         assert 0.01 < row["energy_j"] / (WATTS * row["seconds"]) < 50, row
-    assert "mJ" in profile_text(document, width=200) and "mJ" in profile_html(document)
+    assert "mJ" in profile_text(Profile.from_json(document), width=200) and "mJ" in profile_html(
+        Profile.from_json(document)
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +164,7 @@ def test_a_profile_without_energy_says_why(
     document, pipeline = profile(session, tmp_path, energy=energy)
     assert {row["energy_j"] for row in pipeline["kernels"]} == {None}
     assert reason in document["unavailable"]["energy_j"]
-    assert "mJ" not in profile_text(document, width=200)
+    assert "mJ" not in profile_text(Profile.from_json(document), width=200)
 
 
 def test_kernels_run_alone_where_the_calls_of_an_inference_are_not_told_apart(
@@ -173,7 +177,7 @@ def test_kernels_run_alone_where_the_calls_of_an_inference_are_not_told_apart(
     assert pipeline["is_alone"] and pipeline["whole_s"] == 1.0 and pipeline["blocks"] is None
     assert len(pipeline["calls"]) == sum(row["calls"] for row in pipeline["kernels"]) > 1
     assert all(0 < row["energy_j"] / row["seconds"] == pytest.approx(WATTS, rel=0.1) for row in pipeline["kernels"])
-    assert "ran alone" in profile_text(document, width=200)
+    assert "ran alone" in profile_text(Profile.from_json(document), width=200)
     document, pipeline = profile(relax_session, tmp_path, energy=False)
     assert pipeline["is_alone"] and {row["energy_j"] for row in pipeline["kernels"]} == {None}
     assert "on request" in document["unavailable"]["energy_j"]

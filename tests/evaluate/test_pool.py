@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 
-from passsearch.core import TimeLimit
+from passsearch.core import UNLIMITED, TimeLimit
 from passsearch.errors import UserError
 from passsearch.evaluate import Session, WorkerLimits, open_session
 from passsearch.evaluate.pool import WorkerPool
@@ -41,7 +41,7 @@ class InstantPool(WorkerPool):
 @pytest.fixture
 def pool(tmp_path: Path) -> WorkerPool:
     session = SimpleNamespace(device_lock=tmp_path / "GPU-1.lock", threads=1, limits=WorkerLimits(5.0))
-    return InstantPool(cast(Session, session), tmp_path)
+    return InstantPool(cast(Session, session), tmp_path, time_limit=UNLIMITED)
 
 
 def hold(lock: Path, *, locked: Event, release: Event) -> None:
@@ -117,7 +117,7 @@ def test_a_toolchain_whose_tvm_was_replaced_is_not_used(relax: Toolchain, tiny_n
     session = open_session(resolve(tiny_network, folder=tmp_path), toolchain=relax.name, target=None)
     earlier = replace(session, toolchain=replace(session.toolchain, tvm_version="0.26.0"))
     with pytest.raises(UserError, match=r"recorded with TVM 0\.26\.0 .* passsearch toolchain remove"):
-        WorkerPool(earlier, tmp_path / "pool").compiler()
+        WorkerPool(earlier, tmp_path / "pool", time_limit=UNLIMITED).compiler()
 
 
 def test_no_request_of_a_search_lasts_beyond_the_time_limit_of_its_run(
@@ -143,7 +143,7 @@ def test_a_timing_process_that_starts_beside_the_first_one_is_the_one_that_times
     relax: Toolchain, tiny_network: Path, tmp_path: Path
 ) -> None:
     session = open_session(resolve(tiny_network, folder=tmp_path), toolchain=relax.name, target=None)
-    pool = WorkerPool(session, tmp_path / "pool")
+    pool = WorkerPool(session, tmp_path / "pool", time_limit=UNLIMITED)
     try:
         pool.start_timer()
         started = pool._starting

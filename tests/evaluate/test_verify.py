@@ -13,6 +13,7 @@ from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.verify import Allowance, VerifyFact, judge
+from passsearch.results import Deviation
 from passsearch.store import Fact, Log
 
 OPERATORS = [
@@ -113,7 +114,7 @@ def test_one_build_is_judged_for_each_candidate_and_built_once(tmp_path: Path) -
 def test_top1_agreement_has_a_value_or_a_reason(leads: tuple[float, ...] | None, agreement: float | None) -> None:
     outcome = judge(VerifyFact(0.006, 1, leads), Allowance(0.01))
     assert isinstance(outcome, Agreement) and outcome.top1_agreement == agreement
-    assert bool(outcome.to_json()["unavailable"]) is (agreement is None)
+    assert bool(outcome.stated.unavailable) is (agreement is None)
 
 
 def test_another_class_is_wrong_however_near_the_scores() -> None:
@@ -138,7 +139,7 @@ def test_an_edge_case_allows_what_rounding_changes_in_the_reference(
         assert "inputs `large`" in outcome.reason and f"by {deviation:.2g}" in outcome.reason
     elif change > 1e-4:
         assert outcome.deviation == 3e-6, "an unstable case is stated apart"
-        assert outcome.to_json()["unstable"] == {"large": {"deviation": deviation, "tolerance": 4 * change}}
+        assert outcome.stated.unstable == {"large": Deviation(deviation, 4 * change)}
 
 
 def test_random_inputs_have_the_limit_however_unstable_an_edge_case_is() -> None:
@@ -192,7 +193,7 @@ def test_dropped_values_of_a_candidate_that_may_change_numerics_are_stated() -> 
     fact = {"deviation": 0.0, "case": 1, "deviations": {"1": 0.0}, "leads": None, "special": special}
     outcome = judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, may_drop=True))
     assert isinstance(outcome, Agreement) and (outcome.dropped, outcome.spread) == ({"nan": 3}, {"inf": 2})
-    assert outcome.to_json()["dropped"] == {"nan": 3}
+    assert outcome.stated.dropped == {"nan": 3}
 
 
 def test_no_candidate_is_refused_for_what_the_import_drops() -> None:

@@ -30,6 +30,7 @@ OTHER_MEANINGS = {
     ("report/compiled.py", "throughput"): COLUMN,
     ("report/engines.py", "throughput"): COLUMN,
     ("report/profile.py", "energy"): "the title of a line",
+    **dict.fromkeys((("results/run.py", name) for name in NAMES), "what the schema of a verdict allows"),
     ("store/cache_limit.py", "memory"): CACHE,
     ("studies/profiling.py", "memory"): "what limits the speed of a kernel",
     ("worker/client.py", "memory"): LIMIT,

@@ -26,9 +26,12 @@ from passsearch.objectives import (
 from passsearch.report import RunRecord, headline_text, history_chart
 from passsearch.report.charts import ratios_chart
 from passsearch.report.verdict import verdict_text
+from passsearch.results import RunResult, Verdict
 from passsearch.search import Confirmation, Pairing, RunOptions, Scored, Scoring, confirm
-from passsearch.search.document import ratios_document
-from passsearch.store.result_schema import RESULT_SCHEMA, schema_problem
+from passsearch.search.document import ratios_of, stated
+from passsearch.store.result_schema import schema_problem
+
+read = RunResult.from_json
 
 RESULT = Path(__file__).parents[1] / "report" / "data" / "result.json"
 BUILD = BuildOptions(opt_level=3)
@@ -100,7 +103,9 @@ def test_a_better_candidate_gains_and_the_baseline_does_not(objective: Objective
 def test_a_binary_is_equal_to_itself_but_for_the_time_of_its_compiles(objective: Objective) -> None:
     assert objective.is_equal_for_one_binary == (not objective.is_of_compiles)
     verdict = {"confirmed": True, "same_binary": True, "objective": objective.name, "interval": [0.9, 2.0]}
-    assert verdict_outcome(verdict) == ("no gain" if objective.is_equal_for_one_binary else "undecided")
+    assert verdict_outcome(Verdict.from_json(verdict)) == (
+        "no gain" if objective.is_equal_for_one_binary else "undecided"
+    )
     one_binary = replace(confirmed(objective), same_binary=True)
     assert not (objective.is_equal_for_one_binary and one_binary.improves(objective, keep_throughput=0.98))
 
@@ -108,13 +113,13 @@ def test_a_binary_is_equal_to_itself_but_for_the_time_of_its_compiles(objective:
 @every_objective
 def test_a_gain_is_confirmed_and_stands_in_the_result(objective: Objective) -> None:
     confirmation = confirmed(objective)
-    ratio, ratios = objective.ratio(confirmation), ratios_document(confirmation)
+    ratio, ratios = objective.ratio(confirmation), ratios_of(confirmation)
     if ratio is None:
         assert objective.ratio_key not in ratios
         assert not confirmation.improves(objective, keep_throughput=0.98)
         return
     assert ratio.value == pytest.approx(2.0, rel=0.1)
-    assert ratios[objective.ratio_key] == ratio.to_json()
+    assert ratios[objective.ratio_key] == stated(ratio)
     assert 0 <= objective.floor(confirmation) < 0.1
     assert objective.is_certain(Ratio(1.0, Interval(0.999, 1.001)), confirmation, least_floor=0.0)
     assert confirmation.improves(objective, keep_throughput=0.98)
@@ -130,7 +135,7 @@ def test_a_confirmation_without_readings_has_no_ratio_of_a_meter(objective: Obje
 @every_objective
 def test_a_name_is_parsed_and_recorded(objective: Objective) -> None:
     assert parse_objective(objective.name) is objective
-    assert recorded_objective({"objective": objective.name}) is objective
+    assert recorded_objective(Verdict.from_json({"objective": objective.name})) is objective
     assert objective.direction in ("maximize", "minimize") and objective.unit
     assert objective.title == objective.name.replace("_", " ")
 
@@ -141,19 +146,19 @@ def test_an_unknown_name_is_refused_with_the_names_allowed(name: str, result: di
     with pytest.raises(UserError, match=f"^Unknown objective `{name}`; choose from: {names}.$"):
         parse_objectives([name])
     result["verdict"]["objective"] = name
-    assert all(objective.name in schema_problem(result) for objective in OBJECTIVES)
+    assert all(objective.name in schema_problem(result, RunResult.json_schema()) for objective in OBJECTIVES)
     if name:
         with pytest.raises(UserError, match="Unknown objective"):
-            verdict_text(result)
+            verdict_text(read(result))
 
 
 def test_the_schema_of_results_has_every_name() -> None:
-    verdict = json.loads(RESULT_SCHEMA.read_text())["properties"]["verdict"]["properties"]
+    verdict = RunResult.json_schema()["properties"]["verdict"]["properties"]
     assert verdict["objective"]["enum"] == [objective.name for objective in OBJECTIVES]
 
 
 def test_a_verdict_without_an_objective_is_about_throughput() -> None:
-    assert recorded_objective({}) is THROUGHPUT
+    assert recorded_objective(Verdict.from_json({})) is THROUGHPUT
 
 
 @every_objective
@@ -162,17 +167,17 @@ def test_a_gain_is_worded_and_drawn(objective: Objective, result: dict[str, Any]
     result["ratios"][objective.ratio_key] = gain
     result["verdict"] |= {**gain, "objective": objective.name, "objectives": [objective.name], "improved": True}
     result["verdict"] |= {"confirmed": True, "same_binary": False, "disagreement": "", "outcome": "improved"}
-    assert objective.gain_text("1.200 [1.100, 1.300]") in verdict_text(result)
-    assert objective.gain_predicate("1.200 [1.100, 1.300]") in headline_text(result)
-    assert history_chart(RunRecord(result)).y.title.startswith(f"{objective.chart_title}, ")
-    assert len(ratios_chart(result).series) == sum(ratio is not None for ratio in result["ratios"].values())
+    assert objective.gain_text("1.200 [1.100, 1.300]") in verdict_text(read(result))
+    assert objective.gain_predicate("1.200 [1.100, 1.300]") in headline_text(read(result))
+    assert history_chart(RunRecord(read(result))).y.title.startswith(f"{objective.chart_title}, ")
+    assert len(ratios_chart(read(result)).series) == sum(ratio is not None for ratio in result["ratios"].values())
 
 
 @every_objective
 def test_what_is_undecided_names_the_objective(objective: Objective, result: dict[str, Any]) -> None:
     result["verdict"] |= {"objective": objective.name, "ratio": 1.1, "interval": [0.9, 1.3], "improved": False}
     result["verdict"] |= {"confirmed": True, "same_binary": False, "disagreement": ""}
-    assert verdict_text(result).startswith(f"undecided: {objective.title} 1.10")
+    assert verdict_text(read(result)).startswith(f"undecided: {objective.title} 1.10")
 
 
 @every_objective
@@ -185,7 +190,7 @@ def test_the_history_shows_the_gain_of_a_recorded_candidate(objective: Objective
     baseline = row(result["baseline"]["name"], 1.0)
     result |= {"baselines": [baseline], "trials": [baseline, row("better", 0.5)]}
     result["verdict"]["objective"] = objective.name
-    gains = [point.y for series in history_chart(RunRecord(result)).series[1:] for point in series.points]
+    gains = [point.y for series in history_chart(RunRecord(read(result))).series[1:] for point in series.points]
     assert gains == [1.0, 2.0]
 
 

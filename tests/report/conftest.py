@@ -53,7 +53,7 @@ def ablation() -> dict[str, Any]:
         for number, name in enumerate(names, start=1)
     ]
     without = [
-        {"kind": "without", "pass": name, "gain": gain if worth == "gain" else None, "worth": worth}
+        {"kind": "without", "pass": name, "gain": gain if worth == "gain" else dict.fromkeys(gain), "worth": worth}
         for name, worth in zip(names, worths, strict=True)
     ]
     recorded: dict[str, Any] = json.loads((DATA / "ablations" / "resnet_tiny-relax.json").read_text())

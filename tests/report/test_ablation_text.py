@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from passsearch.report import ablation_headline, ablation_text
+from passsearch.results import Ablation
 
 FILE = Path(__file__).parents[1] / "data" / "ablations" / "resnet_tiny-relax.json"
 
@@ -27,7 +28,7 @@ def with_worths(document: dict[str, Any], *worths: str) -> dict[str, Any]:
 
 
 def test_the_first_line_says_what_matters(document: dict[str, Any]) -> None:
-    lines = ablation_text(document, width=110).splitlines()
+    lines = ablation_text(Ablation.from_json(document), width=110).splitlines()
     assert lines[0].startswith(document["headline"][:60])
     assert max(map(len, lines)) <= 110 or any("," in line and " " not in line.strip() for line in lines)
 
@@ -35,7 +36,7 @@ def test_the_first_line_says_what_matters(document: dict[str, Any]) -> None:
 def test_passes_are_named_by_their_worth(document: dict[str, Any]) -> None:
     names = [text.partition("{")[0] for text in document["passes"]]
     kinds = ["needed", "loss", *["undecided"] * (len(names) - 3), "nothing"]
-    text = ablation_headline(with_worths(document, *kinds))
+    text = ablation_headline(Ablation.from_json(with_worths(document, *kinds)))
     assert text.startswith(
         f"1 of {len(names) + len(document['dropped'])} passes are worth something: {names[0]} (needed)"
     )
@@ -44,18 +45,18 @@ def test_passes_are_named_by_their_worth(document: dict[str, Any]) -> None:
 
 
 def test_a_winner_without_passes_owes_its_gain_to_the_build(document: dict[str, Any]) -> None:
-    text = ablation_headline({**document, "rows": document["rows"][:1], "dropped": []})
+    text = ablation_headline(Ablation.from_json({**document, "rows": document["rows"][:1], "dropped": []}))
     assert "no pass" in text and "build options" in text
 
 
 def test_an_ablation_that_was_cut_off_says_so(document: dict[str, Any]) -> None:
-    assert "goes on" in ablation_text({**document, "complete": False})
-    assert "goes on" not in ablation_text({**document, "complete": True})
+    assert "goes on" in ablation_text(Ablation.from_json({**document, "complete": False}))
+    assert "goes on" not in ablation_text(Ablation.from_json({**document, "complete": True}))
 
 
 def test_an_interval_that_says_nothing_is_not_printed(document: dict[str, Any]) -> None:
     changed = copy.deepcopy(document)
     changed["rows"][1]["gain"]["throughput"] = {"ratio": 1.3, "interval": [1e-9, 5e14]}
     changed["rows"][2]["gain"]["throughput"] = None
-    text = ablation_text(changed)
+    text = ablation_text(Ablation.from_json(changed))
     assert "1.300 [too wide]" in text and "50000000" not in text

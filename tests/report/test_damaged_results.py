@@ -11,7 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from passsearch.report import RunRecord, report_page, result_text
+from passsearch.results import RunResult
 from passsearch.store.result_schema import schema_problem
+
+read = RunResult.from_json
 
 RESULTS = [json.loads(file.read_text()) for file in (Path(__file__).parents[1] / "data" / "results").glob("*.json")]
 SEQUENCE = {"name": "AS-2", "of": 3, "is_best": False, "improved": True, "gain": {"ratio": 1.2, "interval": [1.1, 1.3]}}
@@ -46,17 +49,17 @@ def mutated(number: int, place: tuple[Any, ...], value: object) -> dict[str, Any
 
 @pytest.mark.parametrize("result", RESULTS)
 def test_recorded_results_are_read(result: dict[str, Any]) -> None:
-    assert schema_problem(result) == ""
+    assert schema_problem(result, RunResult.json_schema()) == ""
 
 
 def test_a_result_without_a_composition_is_read_with_the_reason() -> None:
     result = copy.deepcopy(RESULTS[0])
     failure = {"kind": "timeout", "stage": "measure", "step": "", "reason": "the search ended too early"}
     result["composition"] = {"failure": failure}
-    assert schema_problem(result) == ""
-    assert "the search ended too early" in " ".join(result_text(result).split())
+    assert schema_problem(result, RunResult.json_schema()) == ""
+    assert "the search ended too early" in " ".join(result_text(read(result)).split())
     result["composition"] = {"kernels": 3}
-    assert schema_problem(result)
+    assert schema_problem(result, RunResult.json_schema())
 
 
 @settings(max_examples=150, deadline=None)
@@ -68,9 +71,11 @@ def test_a_result_without_a_composition_is_read_with_the_reason() -> None:
 @example((0, ("trials", 1, "compile_s")), 1e308)
 def test_a_damaged_result_is_refused_in_a_line_or_printed(place: tuple[int, tuple[Any, ...]], value: object) -> None:
     result = mutated(*place, value)
-    problem = schema_problem(result)
+    problem = schema_problem(result, RunResult.json_schema())
     if problem:
         assert len(problem) < 400 and "\n" not in problem
         assert place[1][0] in problem
     else:
-        assert result_text(result, width=100) and report_page([RunRecord(result), RunRecord({})])
+        assert result_text(read(result), width=100) and report_page(
+            [RunRecord(read(result)), RunRecord(read(RESULTS[0]))]
+        )

@@ -8,6 +8,9 @@ import pytest
 
 from passsearch.report import RunRecord, report_page, result_html
 from passsearch.report.charts import BEST
+from passsearch.results import RunResult
+
+read = RunResult.from_json
 
 VOID_TAGS = {"meta", "br", "img"}
 
@@ -34,15 +37,15 @@ class TagChecker(HTMLParser):
 
 def test_page_is_complete_and_loads_no_other_file(result: dict[str, Any]) -> None:
     checker = TagChecker()
-    checker.feed(report_page([RunRecord(result)]))
+    checker.feed(report_page([RunRecord(read(result))]))
 
     assert checker.unclosed == []
     assert checker.loads == []
-    assert "<script" not in report_page([RunRecord(result)])
+    assert "<script" not in report_page([RunRecord(read(result))])
 
 
 def test_fragment_has_verdict_rows_and_plot(result: dict[str, Any]) -> None:
-    html = result_html(result)
+    html = result_html(read(result))
 
     assert "no significant improvement in throughput: 1.004 [0.996, 1.012]" in html
     assert len(re.findall(r"<tr", html)) == 2 + 6, "two tables"
@@ -53,11 +56,11 @@ def test_fragment_has_verdict_rows_and_plot(result: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("objective", "is_green"), [("throughput", True), ("compile_time", False)])
 def test_only_a_gain_in_speed_makes_the_winner_green(result: dict[str, Any], objective: str, is_green: bool) -> None:
     result["verdict"] |= {"improved": True, "objective": objective}
-    assert (BEST in result_html(result).split("<svg")[1]) is is_green
+    assert (BEST in result_html(read(result)).split("<svg")[1]) is is_green
 
 
 def test_what_was_measured_apart_is_drawn_apart(result: dict[str, Any]) -> None:
-    html = result_html(result)
+    html = result_html(read(result))
     confirmed, levels = html.split("<svg")[1:]
     assert [part.count("<circle") for part in (confirmed, levels)] == [2, 4]
     assert html.index("other levels") < html.index("<svg", html.index("<svg") + 1)
@@ -67,7 +70,7 @@ def test_names_are_escaped(result: dict[str, Any]) -> None:
     result["model"]["name"] = "<script>alert(1)</script>"
     result["baselines"][0]["name"] = "<b>&"
 
-    html = report_page([RunRecord(result)])
+    html = report_page([RunRecord(read(result))])
 
     assert "<script>" not in html
     assert "<b>" not in html
@@ -78,20 +81,20 @@ def test_a_document_of_nulls_is_shown(result: dict[str, Any]) -> None:
     result["ratios"] = {"throughput": {"ratio": None, "interval": None}, "compile_time": None, "twin": None}
 
     checker = TagChecker()
-    checker.feed(result_html(result) + result_html({}))
+    checker.feed(result_html(read(result)))
 
     assert checker.unclosed == []
 
 
 def test_an_interval_without_ends_is_drawn_as_a_point(result: dict[str, Any]) -> None:
-    lines = result_html(result).count("<path")
+    lines = result_html(read(result)).count("<path")
     result["ratios"]["throughput"]["interval"] = [None, None]
 
-    assert result_html(result).count("<path") == lines - 2, "neither the line nor its ends"
-    assert result_html(result).count("<circle") == 6
+    assert result_html(read(result)).count("<path") == lines - 2, "neither the line nor its ends"
+    assert result_html(read(result)).count("<circle") == 6
 
 
 def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
     result["pareto"].append({**result["best"], "pipeline": "FuseOps"})
 
-    assert "no other candidate is better in every objective" in result_html(result)
+    assert "no other candidate is better in every objective" in result_html(read(result))

@@ -8,6 +8,7 @@ from passsearch.report import (
     findings_text,
     toolchains_text,
 )
+from passsearch.results import CatalogCheck, CheckedEntry
 
 
 def test_findings_end_with_the_remedies() -> None:
@@ -91,13 +92,12 @@ def test_catalog_lists_passes_and_sequences() -> None:
 
 
 def test_catalog_check_counts_valid_entries() -> None:
-    rows = [
-        {"name": "A", "problems": [], "skipped": ""},
-        {"name": "B", "problems": ["crash: killed by SIGSEGV"], "skipped": ""},
-        {"name": "C", "problems": [], "skipped": "needs TVM >=0.18"},
-    ]
-
-    text = catalog_check_text({"toolchain": "dev", "tvm_version": "0.16", "entries": rows})
+    entries = (
+        CheckedEntry("A"),
+        CheckedEntry("B", ("crash: killed by SIGSEGV",)),
+        CheckedEntry("C", skipped="needs TVM >=0.18"),
+    )
+    text = catalog_check_text(CatalogCheck("dev", "0.16", entries))
 
     assert "crash: killed by SIGSEGV" in text
     assert "not checked: needs TVM >=0.18" in text

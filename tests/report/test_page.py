@@ -1,6 +1,5 @@
 """The report as one page."""
 
-import json
 import re
 import shlex
 from dataclasses import replace
@@ -12,10 +11,13 @@ import pytest
 from passsearch.cli.app import application
 from passsearch.report import RunRecord, read_run, report_page
 from passsearch.report.commands import tune_command
+from passsearch.results import Ablation, RunResult
+
+read = RunResult.from_json
 
 
 def test_the_page_of_a_run_has_every_part(run: Path, ablation: dict[str, Any]) -> None:
-    page = report_page([replace(read_run(run), ablation=ablation)])
+    page = report_page([replace(read_run(run), ablation=Ablation.from_json(ablation))])
 
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     assert titles == [
@@ -42,7 +44,7 @@ def test_the_page_needs_no_network_and_runs_nothing(run: Path) -> None:
 
 def test_the_winner_is_explained_pass_by_pass(run: Path, ablation: dict[str, Any]) -> None:
     ablation["rows"][2]["pass"] = "AlterOpLayout"
-    page = report_page([replace(read_run(run), ablation=ablation)])
+    page = report_page([replace(read_run(run), ablation=Ablation.from_json(ablation))])
 
     assert "Replaces operators that only matter in training" in page, "the text of the catalog"
     assert "gain: throughput 1.500 [1.400, 1.600]" in page
@@ -53,10 +55,12 @@ def test_the_winner_is_explained_pass_by_pass(run: Path, ablation: dict[str, Any
 def test_a_pass_that_occurs_twice_has_its_worth_at_its_place(
     run: Path, ablation: dict[str, Any], rest: tuple[str, str]
 ) -> None:
-    record, twice = read_run(run), ["FoldConstant", "FuseOps", "FoldConstant"]
-    record.document["best"]["pipeline"] = ",".join(twice)
+    record = read_run(run)
+    best = replace(record.result.best, pipeline="FoldConstant,FuseOps,FoldConstant")
     ablation["rows"][2]["pass"], ablation["rows"][3]["pass"] = rest
-    page = report_page([replace(record, ablation={**ablation, "dropped": ["FoldConstant"]})])
+    record = replace(record, result=replace(record.result, best=best))
+    dropped = Ablation.from_json({**ablation, "dropped": ["FoldConstant"]})
+    page = report_page([replace(record, ablation=dropped)])
     section = page[page.index("The winner") :]
 
     texts = ["gain: throughput 1.500", "needed: without it"]
@@ -74,7 +78,7 @@ def test_failures_and_reproducers_are_listed(run: Path) -> None:
     failure = {"kind": "wrong_result", "stage": "verify", "step": "", "reason": "deviates", "pipeline": "A,B"}
     reproducer = {"passes": ["A"], "folder": "reproducers/A", "reason": "deviates by 3"}
     changes = {"failed": [failure], "failures": {"wrong_result": 1}, "reproducers": [reproducer]}
-    page = report_page([RunRecord({**record.document, **changes})])
+    page = report_page([RunRecord(read({**record.result.to_json(), **changes}))])
 
     assert "<summary>1 failed candidate</summary>" in page
     assert "A in reproducers/A: deviates by 3" in page
@@ -83,7 +87,7 @@ def test_failures_and_reproducers_are_listed(run: Path) -> None:
 def test_names_from_anywhere_are_escaped(run: Path, ablation: dict[str, Any]) -> None:
     mark = "<script>alert(1)</script>\x1b[31m"
     record = read_run(run)
-    document = json.loads(json.dumps(record.document))
+    document = record.result.to_json()
     for key in ("name", "source", "sha256"):
         document["model"][key] = mark
     document["best"]["pipeline"] = document["trials"][1]["pipeline"] = "A"
@@ -93,13 +97,13 @@ def test_names_from_anywhere_are_escaped(run: Path, ablation: dict[str, Any]) ->
     failure = dict.fromkeys(("kind", "stage", "reason"), mark)
     rows = [{**ablation["rows"][0], "name": mark, "pass": mark, "same_binary_as": mark, "failure": failure}]
     evil = RunRecord(
-        document,
+        read(document),
         Path(mark),
         settings={"seed": mark, "inputs": {mark: [[1], mark]}},
         edges=(*record.edges, type(record.edges[0])("a", mark, mark)),
         root="a",
         kernels={"old": {mark: 1.0}, "new": {mark: 2.0}},
-        ablation={**ablation, "rows": rows, "headline": mark, "dropped": [mark], "baseline": mark},
+        ablation=Ablation.from_json({**ablation, "rows": rows, "headline": mark, "dropped": [mark], "baseline": mark}),
     )
     page = report_page([evil, evil])
 
@@ -120,9 +124,9 @@ def test_the_command_of_a_run_is_accepted_by_the_command_line(run: Path) -> None
     settings = {**read_run(run).settings, "inputs": {"ids": [[1, 128], "int64"]}, "objectives": ["latency", "memory"]}
     settings |= {"passes": ["FuseOps", "FoldConstant"], "keep_throughput": 0.5, "target": "llvm -mcpu=x"}
     settings |= {"catalogs": "0123"}
-    document = read_run(run).document
+    document = read_run(run).result.to_json()
     zoo = {**document["model"], "source": "zoo:resnet18", "batch": 8}
-    text = tune_command(RunRecord({**document, "model": zoo}, settings=settings))
+    text = tune_command(RunRecord(read({**document, "model": zoo}), settings=settings))
     _, name, *words = shlex.split(text)
 
     command = typer.main.get_command(application()).commands[name]  # type: ignore[attr-defined]

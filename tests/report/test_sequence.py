@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from passsearch.report import headline_text, result_html, result_text
+from passsearch.results import RunResult
+
+read = RunResult.from_json
 
 CONFIRMED = {"ratio": 1.25, "interval": [1.2, 1.3]}
 
@@ -54,28 +57,28 @@ def test_a_result_says_what_the_search_gained(
     improved: dict[str, Any], keys: dict[str, Any], headline: str, gain: str
 ) -> None:
     improved["sequence"] = sequence(improved["best"], **keys)
-    assert headline_text(improved).endswith(headline)
-    text = " ".join(result_text(improved, width=120).split())
+    assert headline_text(read(improved)).endswith(headline)
+    text = " ".join(result_text(read(improved), width=120).split())
     assert f"gain of the search: {gain}" in text
-    assert gain in " ".join(result_html(improved).split())
+    assert gain in " ".join(result_html(read(improved)).split())
 
 
 def test_a_quick_compile_that_is_a_sequence_says_so(result: dict[str, Any]) -> None:
     result["sequence"] = sequence(result["best"], is_best=True)
-    assert headline_text(result).endswith("of its speed. The winner is the same binary as AS-2 of the catalog.")
+    assert headline_text(read(result)).endswith("of its speed. The winner is the same binary as AS-2 of the catalog.")
     result["sequence"]["is_best"] = False
-    assert headline_text(result).endswith("of its speed."), "what it gains in throughput says nothing here"
+    assert headline_text(read(result)).endswith("of its speed."), "what it gains in throughput says nothing here"
 
 
 def test_a_result_without_a_sequence_says_nothing_of_it(improved: dict[str, Any]) -> None:
-    text = result_text(improved, width=120)
-    assert "gain of the search" not in text and result_text({**improved, "sequence": None}, width=120) == text
+    text = result_text(read(improved), width=120)
+    assert "gain of the search" not in text and result_text(read({**improved, "sequence": None}), width=120) == text
 
 
 @pytest.mark.parametrize("is_best", [False, True])
 def test_the_sequence_is_a_row_between_baseline_and_winner(improved: dict[str, Any], is_best: bool) -> None:
     improved["sequence"] = sequence(improved["best"], is_best=is_best, gain=None if is_best else CONFIRMED)
-    names = [line.split()[0] for line in result_text(improved, width=140).splitlines() if line.split()]
+    names = [line.split()[0] for line in result_text(read(improved), width=140).splitlines() if line.split()]
     table = [name for name in names if name in ("O3", "AS-2", "best")]
     assert table == (["O3", "best"] if is_best else ["O3", "AS-2", "best"])
 
@@ -86,16 +89,16 @@ def test_a_sequence_timed_beside_the_winner_has_no_compile_time_or_energy_of_the
     improved["baseline"] |= {"energy_j": 1.5}
     readings = {"compile_s": 8.25, "energy_j": 0.125, "power_w": {"median": 21.5}, "temperature_c": {"max": 61.5}}
     improved["sequence"] = sequence(improved["best"], gain=CONFIRMED, **readings)
-    text = result_text(improved, width=160)
+    text = result_text(read(improved), width=160)
     [row] = [line for line in text.splitlines() if line.startswith("AS-2 ")]
     assert " ".join(row.split()) == "AS-2 29.09 [29.06, 29.12] 34.38 1.200 [1.100, 1.300] – – 46.9 2 – – –"
     assert "(AS-2 as the search built it, so without compile time)" in " ".join(text.split())
-    assert "8.25" not in result_html(improved)
+    assert "8.25" not in result_html(read(improved))
 
 
 def test_a_sequence_not_timed_beside_the_winner_stands_with_the_levels_of_the_search(improved: dict[str, Any]) -> None:
     improved["sequence"] = sequence(improved["best"], gain={"ratio": 1.25, "interval": None}, compile_s=10.7)
-    text = result_text(improved, width=140)
+    text = result_text(read(improved), width=140)
     title = "\nbest sequence and other levels, from the search (one compile and one process each):\n"
     beside, apart = text.split(title)
     assert "\nAS-2 " not in beside and apart.index("\nAS-2 ") < apart.index("\nO0 ")
@@ -103,5 +106,5 @@ def test_a_sequence_not_timed_beside_the_winner_stands_with_the_levels_of_the_se
     [row] = [line.split() for line in text.splitlines() if line.startswith("AS-2 ")]
     searched = next(level for level in improved["baselines"] if level["name"] == "O3")
     assert row[-4:-2] == ["10.7", f"{searched['compile_s'] / 10.7:.2f}"]
-    confirmed, searched_plot = result_html(improved).split("<svg")[1:]
+    confirmed, searched_plot = result_html(read(improved)).split("<svg")[1:]
     assert "AS-2" not in confirmed.split("</svg>")[0] and "AS-2" in searched_plot

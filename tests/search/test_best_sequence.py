@@ -55,7 +55,7 @@ def test_a_verdict_without_a_fresh_compile_says_why(
     objective: str, winner: Scored, interrupted: bool, reason: str
 ) -> None:
     scoring = Scoring(RunOptions((parse_objective(objective),), 40, repetitions=3), BASELINE)
-    assert _verdict(scoring, winner, confirmation=None, interrupted=interrupted)["reason"] == reason
+    assert _verdict(scoring, winner, confirmation=None, interrupted=interrupted).reason == reason
 
 
 @pytest.mark.parametrize("objective", ["compile_time", "energy"])

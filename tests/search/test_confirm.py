@@ -1,5 +1,6 @@
 """When a confirmation ends, on a simulated machine whose candidates, compiles and processes are known."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,6 +25,7 @@ from passsearch.evaluate import (
 from passsearch.evaluate.testing import Fatigue, Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.objectives import THROUGHPUT, parse_objective
+from passsearch.results import RunResult, Verdict
 from passsearch.search import Confirmation, Pairing, confirm
 from passsearch.search.confirm import slow_baseline_processes
 from passsearch.search.repetition import Repetition, summarize
@@ -382,6 +384,9 @@ def test_repetitions_end_when_a_quicker_compile_certainly_costs_too_much_through
     assert not confirmation.improves(parse_objective("compile_time"), keep_throughput=0.98)
 
 
+RESULT = Path(__file__).parents[1] / "report" / "data" / "result.json"
+
+
 class Audited(SimulatedEvaluator):
     """An evaluator as an audit opens one."""
 
@@ -391,12 +396,13 @@ class Audited(SimulatedEvaluator):
 @pytest.mark.parametrize("seed", [3, 5, 6])
 def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(seed: int) -> None:
     evaluator = Audited(Machine(Noise(process=0.01, compile=0.01), seed), {}, compile_gains={"Fast": 2.0})
-    claim = {"objective": "compile_time", "keep_throughput": 0.98}
-    document = {"verdict": claim, "ratios": {"throughput": None}, "baseline": {"latency_s": None}}
+    claim = Verdict(objective="compile_time", keep_throughput=0.98)
+    recorded = RunResult.from_json(json.loads(RESULT.read_text()))
+    result = replace(recorded, verdict=claim, ratios=None, baseline=replace(recorded.baseline, latency_s=None))
     confirmation = _confirm_again(
         evaluator,  # type: ignore[arg-type]
         FAST,
-        document=document,
+        result=result,
         sequence=None,
         repetitions=2,
         progress=lambda _: None,

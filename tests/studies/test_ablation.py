@@ -159,5 +159,5 @@ def test_a_pass_is_needed_only_if_the_network_fails_without_it_whatever_the_mach
     reference = evaluator.build("root", Candidate())
     assert isinstance(reference, Built)
     rows = ablation._measure(steps, reference)
-    assert {step.name: rows.row(step)["worth"] for step in steps}["-A"] == worth
+    assert {step.name: rows.row(step).worth for step in steps}["-A"] == worth
     assert rows.readings.is_complete == is_complete

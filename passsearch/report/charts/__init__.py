@@ -1,8 +1,8 @@
 """Charts of runs: each is made once as plain data, and drawn as SVG for pages or as a plotly figure for notebooks."""
 
-from passsearch.report.charts.ablation import METRICS, ablation_chart, ablation_rows, pass_gain
+from passsearch.report.charts.ablation import METRICS, ablation_chart
 from passsearch.report.charts.chart import BEST, OTHER, Chart
-from passsearch.report.charts.history import history_chart, trials
+from passsearch.report.charts.history import history_chart
 from passsearch.report.charts.kernels import kernels_chart
 from passsearch.report.charts.pareto import pareto_chart
 from passsearch.report.charts.plotly_figure import INSTALL, plotly_figure
@@ -18,7 +18,6 @@ __all__ = [
     "OTHER",
     "Chart",
     "ablation_chart",
-    "ablation_rows",
     "blocks_chart",
     "chart_html",
     "chart_svg",
@@ -26,11 +25,9 @@ __all__ = [
     "history_chart",
     "kernels_chart",
     "pareto_chart",
-    "pass_gain",
     "plotly_figure",
     "ratio_chart",
     "ratios_chart",
     "roofline_chart",
     "space_chart",
-    "trials",
 ]

@@ -1,13 +1,13 @@
 """An ablation: what every pass of the winner is worth."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from passsearch.errors import UserError
 from passsearch.objectives import COMPILE_TIME, THROUGHPUT
 from passsearch.report.charts.chart import Chart
 from passsearch.report.charts.ratios import ratio_chart
 from passsearch.report.run_record import RunRecord
+from passsearch.results import AblationStep, StatedRatio
 
 METRICS = {objective.name: objective.title for objective in (THROUGHPUT, COMPILE_TIME)}
 KINDS = {"ladder": "passes added one by one", "without": "each pass left out once"}
@@ -29,24 +29,15 @@ def ablation_chart(record: RunRecord, *, metric: str = THROUGHPUT.name, kind: st
             raise UserError(f"Unknown {what} of an ablation `{value}`; choose from: {', '.join(allowed)}.")
     if record.ablation is None:
         raise UserError(f"This run has no ablation; make it: passsearch ablate {record.folder or 'RUN'}")
-    rows = [row for row in ablation_rows(record.ablation) if row.get("kind") == kind]
-    compared = "with it over without it" if kind == "without" else f"over that of {record.ablation.get('baseline')}"
-    labels = [(str(row.get("pass") or "no pass"), _ratio(row, metric, kind=kind)) for row in rows]
+    compared = "with it over without it" if kind == "without" else f"over that of {record.ablation.baseline}"
+    labels = [
+        (row.subject or "no pass", row.gain.get(metric) if kind == "without" else _ratios(row)[metric])
+        for row in record.ablation.rows
+        if row.kind == kind
+    ]
     title = f"{METRICS[metric].capitalize()}: {KINDS[kind]}"
     return ratio_chart(title, f"times better, {compared}", labels)
 
 
-def pass_gain(row: Mapping[str, Any], metric: str) -> Any:
-    """Return the ratio of a metric with a pass to that without it, with its interval; ``None`` if not measured."""
-    gains = row.get("gain")
-    return gains.get(metric) if isinstance(gains, Mapping) else None
-
-
-def _ratio(row: Mapping[str, Any], metric: str, *, kind: str) -> Any:
-    return pass_gain(row, metric) if kind == "without" else row.get(metric)
-
-
-def ablation_rows(ablation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the rows of an ablation."""
-    rows = ablation.get("rows")
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+def _ratios(row: AblationStep) -> Mapping[str, StatedRatio | None]:
+    return {THROUGHPUT.name: row.throughput, COMPILE_TIME.name: row.compile_time}

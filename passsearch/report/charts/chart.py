@@ -1,7 +1,7 @@
 """A chart as plain data, which is drawn as static SVG for pages and as a plotly figure for notebooks."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["points", "line", "steps", "segments", "bars"]
 """How points of a series are drawn. ``segments`` joins the first with the second, the third with the fourth, …"""
@@ -93,9 +93,9 @@ class Chart:
         return tuple(series for series in self.series if series.name and series.points)
 
 
-def drawable(value: Any) -> float | None:
+def drawable(value: float | None) -> float | None:
     """Return a value above 0 that has a place on an axis; ``None`` for anything else, as in files of others."""
-    return float(value) if isinstance(value, int | float) and LEAST <= value <= MOST else None
+    return float(value) if value is not None and LEAST <= value <= MOST else None
 
 
 def spans_much(values: list[float]) -> bool:

@@ -1,14 +1,14 @@
 """The history of a search: every candidate at the time it was built, and the best one until then."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from passsearch.objectives import Objective, recorded_objective
 from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
 from passsearch.report.formatting import format_number, lookup
-from passsearch.report.rows import baseline_name, label
+from passsearch.report.rows import find_by_name, label
 from passsearch.report.run_record import RunRecord
+from passsearch.results import Candidate, RunResult
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Comparison:
 
     title: str
     objective: Objective
-    baseline: Mapping[str, Any]
+    baseline: Candidate
 
-    def gain(self, candidate: Mapping[str, Any]) -> float | None:
+    def gain(self, candidate: Candidate) -> float | None:
         """Return how many times better a candidate is than the baseline; ``None`` if that was not measured."""
         first, second = (drawable(lookup(each, *self.objective.place)) for each in (self.baseline, candidate))
         if self.objective.is_speed:
@@ -33,29 +33,23 @@ class Comparison:
         return first / second if first and second else None
 
 
-def comparison_of(document: Mapping[str, Any]) -> Comparison:
+def comparison_of(result: RunResult) -> Comparison:
     """Return how a run's candidates are compared: by its objective, with the baseline as the search measured it."""
-    objective, baseline = recorded_objective(document.get("verdict") or {}), baseline_name(document)
-    rows = [*(document.get("baselines") or []), *trials(document)]
-    reference = next((row for row in rows if row.get("name") == baseline), document.get("baseline") or {})
+    objective, baseline = recorded_objective(result.verdict), result.baseline_name
+    reference = find_by_name([*result.baselines, *result.trials], baseline) or result.baseline
     return Comparison(f"{objective.chart_title}, {baseline} = 1", objective, reference)
-
-
-def trials(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the candidates of a search."""
-    return [row for row in document.get("trials") or [] if isinstance(row, Mapping)]
 
 
 def history_chart(record: RunRecord) -> Chart:
     """Return the gain of every candidate over time. Without a log, the order of the candidates stands for the time."""
-    comparison = comparison_of(record.document)
+    comparison = comparison_of(record.result)
     points = sorted(_points(record, comparison), key=lambda point: point.x)
     best, line = 0.0, []
     for point in points:
         best = max(best, point.y)
         line.append(Point(point.x, best))
     if line and record.built_s:
-        end_s = max(drawable(lookup(record.document, "seconds", "total")) or 0.0, line[-1].x)
+        end_s = max(drawable(record.result.seconds.get("total")) or 0.0, line[-1].x)
         line.append(Point(end_s, best))
     times = "seconds since the start of the run" if record.built_s else "candidates in order"
     series = (
@@ -68,7 +62,7 @@ def history_chart(record: RunRecord) -> Chart:
 
 
 def _points(record: RunRecord, comparison: Comparison) -> Iterator[Point]:
-    for number, trial in enumerate(trials(record.document), start=1):
+    for number, trial in enumerate(record.result.trials, start=1):
         gain = comparison.gain(trial)
         time_s = record.build_time_s(trial) if record.built_s else float(number)
         if gain is not None and time_s is not None:

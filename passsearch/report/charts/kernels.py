@@ -1,14 +1,13 @@
 """Kernels of the winner beside those of what it is compared with, by their times in the network."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from passsearch.errors import UserError
 from passsearch.report.charts.chart import BASELINE, BEST, Axis, Chart, Point, Series
-from passsearch.report.charts.history import trials
-from passsearch.report.formatting import format_number, lookup
-from passsearch.report.rows import baseline_name, label
+from passsearch.report.formatting import format_number
+from passsearch.report.rows import label
 from passsearch.report.run_record import RunRecord
+from passsearch.results import RunResult
 
 MOST_KERNELS = 16
 """Kernels that have a line of their own; the others are added up."""
@@ -43,22 +42,22 @@ def kernels_chart(record: RunRecord) -> Chart:
 
 def _pair(record: RunRecord) -> tuple[tuple[str, Mapping[str, float]], tuple[str, Mapping[str, float]]] | None:
     """Return names and kernels of two candidates: the baseline if it was timed, else where the composition began."""
-    document = record.document
-    best, best_name = str((document.get("best") or {}).get("binary")), "best"
-    baseline = str((document.get("baseline") or {}).get("binary"))
-    if best not in record.kernels and lookup(document, "best", "source", "kind") == "composition" and record.kernels:
+    result = record.result
+    best, best_name, baseline = str(result.best.binary), "best", str(result.baseline.binary)
+    is_composed = result.best.source is not None and result.best.source.kind == "composition"
+    if best not in record.kernels and is_composed and record.kernels:
         # The last correction of a composition is only predicted: all its kernels were timed in the ones before.
         best, best_name = list(record.kernels)[-1], "best before its last correction"
     others = [digest for digest in (baseline, *record.kernels) if digest in record.kernels and digest != best]
     if best not in record.kernels or not others:
         return None
     first = others[0]
-    name = baseline_name(document) if first == baseline else _name(document, first)
+    name = result.baseline_name if first == baseline else _name(result, first)
     return (name, record.kernels[first]), (best_name, record.kernels[best])
 
 
-def _name(document: Mapping[str, Any], binary: str) -> str:
-    return next((label(row) for row in trials(document) if row.get("binary") == binary), "another candidate")
+def _name(result: RunResult, binary: str) -> str:
+    return next((label(row) for row in result.trials if row.binary == binary), "another candidate")
 
 
 def _bars(times: Mapping[str, float], shown: list[str], others: list[str]) -> tuple[Point, ...]:

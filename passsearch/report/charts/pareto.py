@@ -1,8 +1,5 @@
 """Throughput and compile time of all candidates, and those that no other candidate beats in both."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from passsearch.report.charts.chart import (
     ACCENT,
     BASELINE,
@@ -15,20 +12,20 @@ from passsearch.report.charts.chart import (
     drawable,
     spans_much,
 )
-from passsearch.report.charts.history import trials
 from passsearch.report.formatting import format_number
-from passsearch.report.rows import baseline_name, label
+from passsearch.report.rows import label
 from passsearch.report.run_record import RunRecord
+from passsearch.results import Candidate
 
 
 def pareto_chart(record: RunRecord) -> Chart:
     """Return throughput against compile time, as the search measured them."""
-    document = record.document
-    rows = [*(document.get("baselines") or []), *trials(document)]
-    points = {_identity(row): _point(row) for row in rows if _is_measured(row)}
+    result = record.result
+    rows = [*result.baselines, *result.trials]
+    points = {_identity(row): point for row in rows if (point := _point(row))}
     front = _front(list(points.values()))
-    best, reference = _identity(document.get("best") or {}), baseline_name(document)
-    is_baseline = {_identity(row) for row in rows if row.get("name") == reference}
+    best, reference = _identity(result.best), result.baseline_name
+    is_baseline = {_identity(row) for row in rows if row.name == reference}
     marked = {best, *is_baseline}
     series = (
         Series("front", tuple(front), kind="line", colour=ACCENT),
@@ -41,16 +38,14 @@ def pareto_chart(record: RunRecord) -> Chart:
     return Chart("Throughput and compile time of the candidates", compile_axis, throughput_axis, series)
 
 
-def _identity(row: Mapping[str, Any]) -> tuple[str, str]:
-    return str(row.get("pipeline")), str(row.get("build"))
+def _identity(row: Candidate) -> tuple[str, str]:
+    return row.pipeline, str(row.build)
 
 
-def _is_measured(row: Mapping[str, Any]) -> bool:
-    return None not in (drawable(row.get("compile_s")), drawable(row.get("throughput_per_s")))
-
-
-def _point(row: Mapping[str, Any]) -> Point:
-    compile_s, per_s = float(row["compile_s"]), float(row["throughput_per_s"])
+def _point(row: Candidate) -> Point | None:
+    compile_s, per_s = drawable(row.compile_s), drawable(row.throughput_per_s)
+    if compile_s is None or per_s is None:
+        return None
     text = f"{label(row)}: {format_number(per_s, 4)} per s, compiled in {format_number(compile_s)} s"
     return Point(compile_s, per_s, text)
 

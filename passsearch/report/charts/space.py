@@ -1,14 +1,13 @@
 """The state graph of a search: what was explored, what of it was measured, and the way to the winner."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from passsearch.core import Pipeline
 from passsearch.errors import PassSearchError
 from passsearch.report.charts.chart import ACCENT, BASELINE, BEST, OTHER, Axis, Chart, Point, Series
-from passsearch.report.charts.history import trials
 from passsearch.report.run_record import AppliedPass, RunRecord
 from passsearch.report.state_graph import state_columns, state_heights
+from passsearch.results import RunResult
 
 FAINT = "#9aa5b566"
 """Colour of the many edges, half transparent."""
@@ -18,8 +17,8 @@ def space_chart(record: RunRecord) -> Chart:
     """Return the states by the fewest passes that lead to them; empty without a log."""
     edges = [edge for edge in record.edges if edge.target and edge.target != edge.source]
     places = _places(record.root, edges)
-    measured = {str(row.get("state")) for row in trials(record.document)}
-    best = str((record.document.get("best") or {}).get("state"))
+    measured = {str(row.state) for row in record.result.trials}
+    best = str(record.result.best.state)
     reached_by = {edge.target: edge.step for edge in reversed(edges)}
     groups: dict[str, list[Point]] = {"explored": [], "measured": [], "network": [], "best": []}
     for state, place in places.items():
@@ -69,7 +68,7 @@ def _way(record: RunRecord, edges: list[AppliedPass]) -> list[AppliedPass]:
     """Return the edges of the winner's pipeline."""
     targets = {(edge.source, edge.step): edge for edge in edges}
     way, state = [], record.root
-    for step in _steps(record.document):
+    for step in _steps(record.result):
         edge = targets.get((state, step))
         if edge and edge.target:
             way.append(edge)
@@ -77,9 +76,9 @@ def _way(record: RunRecord, edges: list[AppliedPass]) -> list[AppliedPass]:
     return way
 
 
-def _steps(document: Mapping[str, Any]) -> list[str]:
+def _steps(result: RunResult) -> list[str]:
     try:
-        return [str(step) for step in Pipeline.parse(str((document.get("best") or {}).get("pipeline") or "")).passes]
+        return [str(step) for step in Pipeline.parse(result.best.pipeline).passes]
     except PassSearchError:
         return []
 

@@ -1,0 +1,73 @@
+"""What several documents have: the compiler, the device, and ratios."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from passsearch.results.record import Limits, Record, left_out
+
+Positive: TypeAlias = Annotated[float, Limits(above=0)]
+
+Interval: TypeAlias = tuple[Positive | None, Positive | None]
+"""The ends of a confidence interval; ``None`` for one that is infinite."""
+
+
+@dataclass(frozen=True)
+class Compiler(Record):
+    """The compiler of a measurement.
+
+    Attributes:
+        name: Name of the toolchain.
+        dialect: Dialect of its IR.
+        tvm_version: Version of TVM.
+        tvm_commit: Commit of TVM; empty if it is unknown.
+        python: Version of Python.
+    """
+
+    name: str
+    dialect: str
+    tvm_version: str
+    tvm_commit: str = ""
+    python: str = ""
+
+
+@dataclass(frozen=True)
+class Device(Record):
+    """The device that ran the kernels.
+
+    Attributes:
+        name: Its name.
+        cores: Number of cores of a processor.
+        threads: Number of its threads.
+        uuid: Identifier of a GPU.
+        memory_bytes: Size of its memory.
+        system: Kernel of the operating system.
+        arch: Architecture of a GPU.
+        driver: Version of the driver of a GPU.
+    """
+
+    name: str = ""
+    cores: int | None = left_out()
+    threads: int | None = left_out()
+    uuid: str | None = left_out()
+    memory_bytes: int | None = left_out()
+    system: str | None = left_out()
+    arch: str | None = left_out()
+    driver: str | None = left_out()
+
+
+@dataclass(frozen=True)
+class StatedRatio(Record):
+    """A ratio to the baseline; above 1 is better.
+
+    Attributes:
+        ratio: The ratio.
+        interval: Its confidence interval; ``None`` for too few repetitions.
+    """
+
+    ratio: Positive | None
+    interval: Interval | None = None
+
+
+Ratios: TypeAlias = Mapping[str, StatedRatio | None]
+"""Ratios by metric; ``None`` for one that was not measured."""
