@@ -132,12 +132,12 @@ def _sequence(
         gain = None
         if not is_best and best.ratio and scored.ratio:
             gain = StatedRatio(best.ratio.value / scored.ratio.value)
-        return results.BestOfCatalog(**vars(candidate_of(scored, session)), **place, gain=gain, improved=False)
+        return results.BestOfCatalog(**{**vars(candidate_of(scored, session)), **place, "gain": gain, "improved": False})
     timed = confirmation.over_sequence
     confirmed = replace(scored, ratio=timed.throughput, conditions=confirmation.summary)
     measured = vars(candidate_of(confirmed, session, processes=timed.latency_s))
-    improved = confirmation.improves_on_sequence()
-    return results.BestOfCatalog(**measured, **place, gain=stated(timed.gain), improved=improved)
+    gained = {"gain": stated(timed.gain), "improved": confirmation.improves_on_sequence()}
+    return results.BestOfCatalog(**{**measured, **place, **gained})
 
 
 def candidate_of(
