@@ -132,7 +132,8 @@ def _sequence(
         gain = None
         if not is_best and best.ratio and scored.ratio:
             gain = StatedRatio(best.ratio.value / scored.ratio.value)
-        return results.BestOfCatalog(**{**vars(candidate_of(scored, session)), **place, "gain": gain, "improved": False})
+        measured, gained = vars(candidate_of(scored, session)), {"gain": gain, "improved": False}
+        return results.BestOfCatalog(**{**measured, **place, **gained})
     timed = confirmation.over_sequence
     confirmed = replace(scored, ratio=timed.throughput, conditions=confirmation.summary)
     measured = vars(candidate_of(confirmed, session, processes=timed.latency_s))
