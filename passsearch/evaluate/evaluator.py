@@ -21,7 +21,7 @@ from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.gain_memory import GainMemory
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
-from passsearch.evaluate.pool import OVERTIME, WorkerPool
+from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
 from passsearch.evaluate.seal import origin_of
 from passsearch.evaluate.session import Session
@@ -218,7 +218,7 @@ class WorkerEvaluator:
         plan, share_s = self.plans.search_rounds, RACE_SHARE * self.session.limits.timeout_s
         plan = replace(plan, race_s=min(plan.race_s, max(LEAST_RACE_S, share_s)))
         # The baseline is waited for: without it there is no result.
-        deadline_s = math.inf if same else self._pool.left_s(overtime=OVERTIME)
+        deadline_s = math.inf if same else self._pool.left_s()
         answer = self._timing.in_one(folders, plan, deadline_s=deadline_s)
         if same and "failure" not in answer:
             answer = {**answer, "samples": 2 * answer["samples"]}

@@ -159,9 +159,9 @@ class WorkerPool:
         """Return a pool with processes of its own, which shares the folder of states."""
         return WorkerPool(self._session, self._folder, time_limit=self._time_limit)
 
-    def left_s(self, *, overtime: float = 0.0) -> float:
-        """Return the seconds until this start has used the run's time limit and a share more; at least some."""
-        return max(self._time_limit.left_s(overtime=overtime), LEAST_LEFT_S)
+    def left_s(self) -> float:
+        """Return the seconds until this start has used the run's time limit; at least some."""
+        return max(self._time_limit.left_s(), LEAST_LEFT_S)
 
     def close(self) -> None:
         """End the workers."""

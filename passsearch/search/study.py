@@ -228,7 +228,7 @@ class Search:
         self._begin("timing kernels one by one")
         build = best.candidate.build
         # What is composed is built and timed afterwards, and another process checks what the result is deployed by.
-        last_s = self._run_time_limit.limit_s - best.compile_s - 2 * FIRST_S
+        last_s = self._run_time_limit.limit_s - 2 * (best.compile_s + FIRST_S)
         time_limit = replace(self._time_limit, limit_s=min(self._time_limit.limit_s, last_s))
         composer = Composer(self._profiler, self._space.entries, time_limit=time_limit, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
