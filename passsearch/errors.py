@@ -17,6 +17,10 @@ class UserError(PassSearchError):
     exit_code = 2
 
 
+class TimeTooShort(UserError):
+    """A search whose time limit ended before it had a result; it keeps what it measured, and more time continues it."""
+
+
 class EnvironmentFault(PassSearchError):
     """Something missing on the machine (toolchain, C compiler, disk space, driver); the text says how to get it."""
 

@@ -46,7 +46,7 @@ from passsearch.results import Candidate, RunResult
 from passsearch.search import Run, RunOptions, require_repetitions
 from passsearch.store import RESULT, read_result
 from passsearch.studies import audit_run, recorded_sequence
-from passsearch.toolchain import cache_folder, user_cache_folder
+from passsearch.toolchain import cache_folder, cache_problem, user_cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
 
@@ -222,6 +222,12 @@ def tune(
     """
     network, limits = NetworkOptions.of(locals()), Limits.of(locals())
     begin_s, objectives = monotonic(), parse_objectives(objective)
+    # Before anything else uses the folder and says that this command works without it.
+    if out is None and (problem := cache_problem()):
+        raise UserError(
+            f"The run would be kept in the cache folder `{user_cache_folder()}`, which cannot be written ({problem}); "
+            "name another folder: --out DIR (out=)."
+        )
     session = network_session(model, example_inputs, network, limits, plans)
     # Before the network is imported and its baseline built, which may take minutes.
     refuse_unreadable(objectives, session)
@@ -238,11 +244,6 @@ def tune(
         remember=remember,
     )
     run = Run(session, options)
-    if out is None and cache_folder() != user_cache_folder():
-        raise UserError(
-            f"The run would be kept in the cache folder `{user_cache_folder()}`, which cannot be written; name another "
-            "folder: --out DIR (out=)."
-        )
     folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
     if out is None:
         _log.info("no run folder was named; the run is in %s", folder)

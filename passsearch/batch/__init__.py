@@ -1,5 +1,6 @@
 """Batch jobs: many searches from one YAML file, on this machine or on the nodes of a Slurm cluster."""
 
+from passsearch.batch.checks import find_mistakes
 from passsearch.batch.code import require_trusted
 from passsearch.batch.collect import collect
 from passsearch.batch.cross import CrossJob, cross_jobs, cross_rows
@@ -31,6 +32,7 @@ __all__ = [
     "collect",
     "cross_jobs",
     "cross_rows",
+    "find_mistakes",
     "job_states",
     "open_queue",
     "read_jobs",

@@ -6,7 +6,7 @@ from typing import Any
 
 from passsearch.batch.job import TuneJob
 from passsearch.objectives import COMPILE_TIME, THROUGHPUT, verdict_outcome
-from passsearch.results import FoundRow, RunResult, StatedRatio
+from passsearch.results import FoundRow, RunResult, StatedRatio, winner_latency
 
 
 def collect(jobs: Iterable[TuneJob]) -> list[FoundRow]:
@@ -24,12 +24,12 @@ def _row(job: TuneJob) -> FoundRow:
         device=job.device.name,
         run=str(job.folder),
         finished=result is not None,
-        **(_findings(RunResult.from_json(result)) if result else {}),
+        **(_findings(RunResult.from_json(result)) if result else {"toolchain": job.toolchain, "target": job.target}),
     )
 
 
 def _findings(result: RunResult) -> dict[str, Any]:
-    verdict, best, baseline = result.verdict, result.best, result.baseline
+    verdict, best, baseline, shown = result.verdict, result.best, result.baseline, winner_latency(result)
     sequence = result.sequence  # none was measured, or an earlier version made the result
     return {
         "hardware": result.device.name or None,
@@ -46,7 +46,7 @@ def _findings(result: RunResult) -> dict[str, Any]:
         **_ratio(sequence.gain if sequence else None, "sequence_gain", "sequence_gain"),
         "baseline": baseline.name,
         "baseline_latency_s": baseline.latency_s.median if baseline.latency_s else None,
-        "best_latency_s": best.latency_s.median if best.latency_s else None,
+        "best_latency_s": shown.median if shown else None,
         "baseline_compile_s": baseline.compile_s,
         "best_compile_s": best.compile_s,
         "pipeline": best.pipeline,
@@ -56,6 +56,7 @@ def _findings(result: RunResult) -> dict[str, Any]:
         "config": json.dumps(best.build.config) if best.build.config else "",
         "measured_at": result.measured_at,
         "outcome": verdict_outcome(verdict),
+        "reason": verdict.reason or None,
     }
 
 

@@ -28,7 +28,7 @@ from passsearch.batch.records import (
     read_document,
 )
 from passsearch.core import USUAL_TRIALS, interruptible, safe_file_name, timestamp
-from passsearch.errors import EnvironmentFault, PassSearchError, UserError
+from passsearch.errors import EnvironmentFault, PassSearchError, TimeTooShort, UserError
 from passsearch.evaluate import catalog_files
 from passsearch.store import OUTCOME_KEYS, RESULT, RunInUse, accident_in, read_result
 
@@ -70,6 +70,16 @@ class BatchJob(ABC):
     @property
     def accident(self) -> str:
         """Which accident of the machine left the result incomplete; empty if none did or there is none."""
+        return ""
+
+    @property
+    def shortfall(self) -> str:
+        """What the job had no time for; empty if it had time for all."""
+        return ""
+
+    @property
+    def particulars(self) -> str:
+        """What tells the job from others and is not in its name."""
         return ""
 
     @abstractmethod
@@ -147,6 +157,21 @@ class TuneJob(BatchJob):
         """Which accident of the machine left the result incomplete; empty if none did or there is none."""
         result = self._outcome
         return "" if result is None else accident_in(result)
+
+    @property
+    def shortfall(self) -> str:
+        """What the search had no time for; empty if it had time for all."""
+        verdict = (self._outcome or {}).get("verdict", {})
+        failure = verdict.get("failure")
+        return str(failure["reason"]) if failure and failure["kind"] == "timeout" else ""
+
+    @property
+    def particulars(self) -> str:
+        """Batch, inputs, samples and target: what tells the job from others and is not in its name."""
+        network = self.network
+        batch = f"batch {network.batch}" if network.batch is not None else ""
+        samples = network.samples.name if network.samples else ""
+        return ", ".join(filter(None, [batch, *network.inputs, samples, self.target or ""]))
 
     @property
     def answer(self) -> Mapping[str, Any] | None:
@@ -289,7 +314,8 @@ class Reporter:
                 complete = job.run(self._progress)
         except KeyboardInterrupt:
             complete = False
-        except (OSError, RunInUse) as error:  # a disk, a network drive, an earlier process; the job may go on later
+        # A disk, a network drive, an earlier process, or a time limit that a larger one continues.
+        except (OSError, RunInUse, TimeTooShort) as error:
             self.write(INTERRUPTED, reason=_reason(error))
             raise
         except EnvironmentFault as error:  # of this node; another one may be sound
@@ -305,7 +331,7 @@ class Reporter:
             return
         accident = job.accident
         is_final = not accident or self._is_again(accident)
-        self.write(FINISHED if is_final else INTERRUPTED, progress="", reason=accident)
+        self.write(FINISHED if is_final else INTERRUPTED, progress="", reason=accident or job.shortfall)
 
     def _is_again(self, reason: str) -> bool:
         """Return whether the job ended for this reason before: what happens a second time is no accident."""

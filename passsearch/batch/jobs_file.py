@@ -42,6 +42,9 @@ _DEVICE_KEYS = (
 )
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _UUID = re.compile(r"[A-Za-z0-9-]*")
+_BREAK = re.compile("[\0\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+"""What ends a line, or a text, in a script or on a terminal."""
+_SLURM_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _DAY_MIN = 24 * 60
 # A run may exceed its limit by a tenth, and a node has to load the network and its frameworks first.
 _OVERTIME, _START_MIN = 1.1, 15
@@ -138,7 +141,7 @@ def read_jobs(path: Path) -> JobsFile:
 
 
 def _runs(fields: Fields, folder: Path) -> Path:
-    runs = folder / fields.text("runs")
+    runs = folder / _line(fields, "runs")
     # Scripts of a cluster and tables name it.
     if not str(runs).isprintable():
         raise fields.fault("runs", printable(str(runs)), allowed="a path without control characters, its folder's too")
@@ -155,12 +158,12 @@ def _required_items(fields: Fields, name: str) -> tuple[Json, ...]:
 def _network(owner: Fields, item: Json, folder: Path) -> Network:
     fields = owner.inner("networks", {"model": item} if isinstance(item, str) else item)
     fields.allow_only(_NETWORK_KEYS)
-    text = fields.text("model")
+    text = _line(fields, "model")
     model = text if text.startswith("zoo:") else str(folder / text)
     if model != text and not Path(model).exists():
         raise fields.fault("model", text, allowed=f"`zoo:NAME`, or a file in `{folder}`")
     batch = fields.integer("batch", low=1, high=10**6) if "batch" in fields.values else None
-    samples = folder / fields.text("samples") if "samples" in fields.values else None
+    samples = folder / _line(fields, "samples") if "samples" in fields.values else None
     if samples is not None and not samples.is_file():
         raise fields.fault("samples", str(samples), allowed=f"a NumPy file (.npz) in `{folder}`")
     return Network(text, model, batch, fields.texts("inputs"), samples)
@@ -209,10 +212,36 @@ def _device(owner: Fields, name: str, values: Json, options: Mapping[str, Json])
         targets=fields.texts("targets") or owner.texts("targets") or (None,),
         gpu=_gpu(fields),
         at_once=fields.integer("at_once", low=1, high=1000, default=1),
-        container=fields.text("container", default=""),
-        setup=fields.texts("setup"),
+        container=_line(fields, "container", default=""),
+        setup=_setup(fields),
         slurm=_slurm_parameters(fields, options),
     )
+
+
+def _line(fields: Fields, name: str, *, default: str | None = None) -> str:
+    """Return a text that becomes a part of a line of a script; its own line breaks would begin new ones."""
+    value = fields.values.get(name)
+    if isinstance(value, str) and _BREAK.search(value):
+        raise fields.fault(name, printable(value), allowed="a text in one line")
+    return fields.text(name, default=default)
+
+
+def _setup(fields: Fields) -> tuple[str, ...]:
+    lines = fields.texts("setup")
+    if line := next((line for line in lines if "\0" in line), None):
+        raise fields.fault("setup", printable(line), allowed="lines of a shell, without NUL")
+    return lines
+
+
+def _slurm_options(owner: Fields) -> dict[str, Json]:
+    fields = owner.inner("slurm", dict(owner.mapping("slurm")))
+    for name, value in fields.values.items():
+        if not isinstance(name, str) or not _SLURM_OPTION.fullmatch(name):
+            raise owner.fault("slurm", printable(str(name)), allowed="names of options of `sbatch`, without `--`")
+        # A list or mapping is written as Python writes it, without a break.
+        if isinstance(value, str) and _BREAK.search(value):
+            raise fields.fault(name, printable(value), allowed="a text in one line")
+    return dict(fields.values)
 
 
 def _gpu(fields: Fields) -> str:
@@ -222,7 +251,7 @@ def _gpu(fields: Fields) -> str:
 
 
 def _slurm_parameters(fields: Fields, options: Mapping[str, Json]) -> dict[str, Json]:
-    parameters: dict[str, Json] = {name: fields.text(name) for name in _SLURM_TEXTS if name in fields.values}
+    parameters: dict[str, Json] = {name: _line(fields, name) for name in _SLURM_TEXTS if name in fields.values}
     parameters |= {
         parameter: fields.integer(name, low=1, high=10**6)
         for name, parameter in _SLURM_NUMBERS.items()
@@ -235,7 +264,7 @@ def _slurm_parameters(fields: Fields, options: Mapping[str, Json]) -> dict[str, 
     if fields.flag("exclusive", default="gres" not in fields.values):
         parameters["exclusive"] = True
     if "slurm" in fields.values:
-        parameters["additional_parameters"] = dict(fields.mapping("slurm"))
+        parameters["additional_parameters"] = _slurm_options(fields)
     return parameters
 
 

@@ -1,11 +1,9 @@
 """Where jobs wait and run: processes of this machine, or a Slurm cluster. Both are submitit's."""
 
 import os
-import shlex
 import shutil
 import signal
 import socket
-import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -18,6 +16,7 @@ from filelock import FileLock
 
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import EXECUTORS, Device
+from passsearch.batch.start import LOCAL, python_words, setup_lines
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import lock_file
 
@@ -57,6 +56,10 @@ class Queue(Protocol):
         """One of ``EXECUTORS``."""
         ...
 
+    def require_usable(self) -> None:
+        """Raise an ``EnvironmentFault`` if this machine cannot submit jobs to the queue."""
+        ...
+
     def submit(self, jobs: Sequence[BatchJob], device: Device) -> Iterator[str]:
         """Queue jobs of one device, and yield the name of each in the queue as soon as the queue has it."""
         ...
@@ -93,10 +96,15 @@ class LocalQueue:
     folder: Path
     name: str = "local"
 
+    def require_usable(self) -> None:
+        """Raise an ``EnvironmentFault`` without submitit."""
+        _submitit()
+
     def submit(self, jobs: Sequence[BatchJob], device: Device) -> Iterator[str]:
         """Start a process for each job; it waits for the device."""
-        executor = _submitit().LocalExecutor(self.folder, python=_python(device))
-        executor.update_parameters(timeout_min=_YEAR_MIN, setup=list(device.setup))
+        executor = _submitit().LocalExecutor(self.folder, python=python_words(device, recorded_in=self.folder))
+        setup = setup_lines(device, self.folder, number=LOCAL)
+        executor.update_parameters(timeout_min=_YEAR_MIN, setup=["\n".join(setup)] if setup else [])
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
         for job in jobs:
             with _detached():
@@ -133,15 +141,20 @@ class SlurmQueue:
     folder: Path
     name: str = "slurm"
 
+    def require_usable(self) -> None:
+        """Raise an ``EnvironmentFault`` without submitit or without Slurm."""
+        _submitit()
+        _require_command("sbatch")
+
     def submit(self, jobs: Sequence[BatchJob], device: Device) -> Iterator[str]:
         """Submit an array of jobs."""
         submitit = _submitit()
-        _require_command("sbatch")
-        executor = submitit.SlurmExecutor(self.folder, max_num_timeout=MOST_REQUEUES, python=_python(device))
+        self.require_usable()
+        executor = submitit.SlurmExecutor(self.folder, max_num_timeout=MOST_REQUEUES, python=python_words(device))
         executor.update_parameters(
             job_name=f"{JOB_NAME}{device.name}",
             array_parallelism=device.at_once,
-            setup=list(device.setup) or None,
+            setup=setup_lines(device, self.folder) or None,
             **_queued_again(device.slurm),
         )
         # A signal between the submission and its record would leave jobs in the queue that nobody knows of.
@@ -238,11 +251,6 @@ def _submitit() -> Any:
     except ImportError:
         raise EnvironmentFault(_MISSING) from None
     return submitit
-
-
-def _python(device: Device) -> str:
-    """Return the words that start Python for a device, in its container if it has one."""
-    return f"{device.container} python3" if device.container else shlex.quote(sys.executable)
 
 
 def _require_command(name: str) -> None:

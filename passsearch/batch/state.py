@@ -9,6 +9,7 @@ from typing import TypeAlias
 from passsearch.batch.job import BatchJob
 from passsearch.batch.queues import Queue, QueueState, open_queue
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RUNNING, WAITING, Report, Submission
+from passsearch.batch.start import start_failure
 from passsearch.results import JobProgress
 
 NEW, QUEUED = "new", "queued"
@@ -56,6 +57,7 @@ class JobState:
             starts=self.starts,
             host=self.host,
             reported_at=self.at,
+            particulars=self.job.particulars,
         )
 
 
@@ -111,6 +113,9 @@ def _judge(
         return NEW, ""
     if in_queue is not None and not _has_ended(submission, report, in_queue):
         return _unfinished(submission, report, in_queue)
+    begun = report is not None and report.starts > submission.starts
+    if not begun and (failure := start_failure(job.device, job.records.folder / LOGS, submission.id)):
+        return FAILED, failure
     if report is None:
         return INTERRUPTED, "ended before it began"
     if report.state == FAILED:

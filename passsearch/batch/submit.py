@@ -1,6 +1,7 @@
 """Submit what is left to do, and nothing twice; cancel what is queued or running."""
 
 import logging
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -14,8 +15,8 @@ from passsearch.batch.jobs_file import Device
 from passsearch.batch.queues import Queue, open_queue
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, Submission
 from passsearch.batch.state import LOGS, NEW, QUEUED, JobState, OpenQueue, job_states
-from passsearch.core import timestamp
-from passsearch.errors import EnvironmentFault
+from passsearch.core import NOTICE_LOG, timestamp
+from passsearch.errors import EnvironmentFault, UserError
 
 SUBMIT = frozenset({NEW, INTERRUPTED})
 """States of the jobs that `submit` takes: a job that failed would most likely fail again."""
@@ -33,6 +34,7 @@ LONGEST_SUBMISSION_S = 300.0
 """Seconds that a submission waits for another one."""
 
 _log = logging.getLogger(__name__)
+_notices = logging.getLogger(NOTICE_LOG)
 
 
 def submit(
@@ -56,13 +58,16 @@ def submit(
         EnvironmentFault: The queue cannot be used here.
         UserError: The queue refuses the jobs.
     """
-    records = runs / RECORDS
-    records.mkdir(parents=True, exist_ok=True)
+    if not jobs:
+        return []
+    records, queue = runs / RECORDS, queues(executor, runs / RECORDS / LOGS)
+    if not records.is_dir():  # so that a refusal leaves nothing
+        queue.require_usable()
+    _make_folder(records)
     # Held from looking to writing, so that two people who submit at the same time do not both take a job.
     with _only_one(records / ".lock"):
         due = [state.job for state in job_states(jobs, queues) if state.state in states]
         if due:
-            queue = queues(executor, records / LOGS)
             for device in _devices(due):
                 _submit_device([job for job in due if job.device == device], device, queue)
     return due
@@ -99,6 +104,8 @@ def _cancel_once(jobs: Sequence[BatchJob], queues: OpenQueue) -> list[BatchJob]:
     for state in job_states(jobs, queues):
         if state.state in (QUEUED, RUNNING) and state.submission is not None:
             by_executor[state.submission.executor][state.submission.id] = state.job
+    if number := sum(map(len, by_executor.values())):
+        _notices.warning("ending %d jobs; they keep what they have measured", number)
     reachable = []
     for executor, by_id in by_executor.items():
         folder = next(iter(by_id.values())).records.folder / LOGS
@@ -155,6 +162,17 @@ def wait(
         time.sleep(every_s)
 
 
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"Cannot write to the folder `{path}`: {error.strerror}; choose another with `runs`."
+        ) from error
+
+
 @contextmanager
 def _only_one(lock: Path) -> Iterator[None]:
     try:
@@ -172,7 +190,7 @@ def _devices(jobs: Sequence[BatchJob]) -> list[Device]:
 
 
 def _submit_device(jobs: Sequence[BatchJob], device: Device, queue: Queue) -> None:
-    _log.info("submitting %d jobs for device %s to %s", len(jobs), device.name, queue.name)
+    _notices.warning("submitting %d jobs of device %s to the queue `%s`", len(jobs), device.name, queue.name)
     submitted_at = timestamp()
     # Read before the queue has the jobs, because one may begin at once.
     reports = {job.name: job.records.report for job in jobs}

@@ -42,8 +42,8 @@ class Fields:
         """Raise a ``UserError`` for the first field whose name is not among these, so that none is ignored."""
         for name in self.values:
             if name not in names:
-                suggestion = suggest_name(str(name), names)
-                raise self.fault(str(name), "an unknown field", allowed=suggestion or ", ".join(names))
+                hint = suggest_name(str(name), names, likeness=0.7) or f"allowed: {', '.join(names)}."
+                raise UserError(f"`{self.origin}`, {self.entry}: unknown field `{self.prefix}{name}`; {hint}")
 
     def text(self, name: str, *, default: str | None = None) -> str:
         """Return a string that is not empty; it is required unless there is a default."""
@@ -51,7 +51,7 @@ class Fields:
             return default
         value = self.values.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise self.fault(name, _shorten(value), allowed="a text")
+            raise self.fault(name, _shorten(value), allowed="a text that is not empty")
         # A text may stand on several lines in the file; tables and messages print it on one.
         return " ".join(value.split())
 
@@ -81,7 +81,8 @@ class Fields:
         """Return a list of strings, empty if the field is absent."""
         value = self.values.get(name, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.fault(name, _shorten(value), allowed="a list of names")
+            example = _shorten(value) if isinstance(value, str) else "first, second"
+            raise self.fault(name, _shorten(value), allowed=f"a list of texts, such as [{example}]")
         return tuple(cast("list[str]", value))
 
     def integer(self, name: str, *, low: int, high: int, default: int | None = None) -> int:

@@ -1,6 +1,7 @@
 """``batch``: many searches from one YAML file, on this machine or on a Slurm cluster."""
 
 import csv
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from passsearch.cli.options import AsJson, Trust
-from passsearch.cli.output import NEGATIVE, print_note, print_result
+from passsearch.cli.output import NEGATIVE, print_error, print_note, print_result
+from passsearch.core import suggest_name
 from passsearch.errors import UserError
 
 if TYPE_CHECKING:
-    from passsearch.batch import BatchJob, JobState
+    from passsearch.batch import BatchJob, JobsFile, JobState, TuneJob
     from passsearch.results import BatchStates
 
 LOCAL_S, CLUSTER_S = 2.0, 30.0
@@ -68,12 +70,22 @@ def status(file: JobsPath, *, as_json: AsJson = False) -> None:
     from passsearch.batch import job_states, read_jobs, tune_jobs
     from passsearch.report import batch_states_text
 
-    jobs = read_jobs(file)
-    states = _states_document(file, jobs.runs, job_states(tune_jobs(jobs)))
+    content = read_jobs(file)
+    jobs = tune_jobs(content)
+    for mistake in _mistakes(content, jobs, executor=None):
+        print_note(f"warning: {mistake}")
+    states = _states_document(file, content.runs, job_states(jobs))
     print_result(states.to_json(), batch_states_text(states), as_json=as_json)
 
 
-def cancel(file: JobsPath, *, as_json: AsJson = False) -> None:
+def cancel(
+    file: JobsPath,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[JOB…]", help="Only these jobs, as `status` names them.")
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
     """End the jobs that are queued or running.
 
     They keep what they have measured, and submitting continues them.
@@ -84,7 +96,7 @@ def cancel(file: JobsPath, *, as_json: AsJson = False) -> None:
     content = batch.read_jobs(file)
     searches = batch.tune_jobs(content)
     jobs: list[BatchJob] = [*searches, *batch.cross_jobs(searches)]
-    cancelled = batch.cancel(jobs, runs=content.runs)
+    cancelled = batch.cancel(_named(jobs, names), runs=content.runs)
     states = _states_document(file, content.runs, batch.job_states(searches))
     states = replace(states, cancelled=tuple(job.name for job in cancelled))
     print_result(states.to_json(), batch_states_text(states), as_json=as_json)
@@ -127,7 +139,7 @@ def cross(
     if name == "local":
         _require_toolchains([job.search for job in jobs])
     submitted = batch.submit(jobs, runs=content.runs, executor=name, states=batch.SUBMIT | batch.RESUBMIT)
-    states = _look(jobs, wait=wait)
+    states = _look(file, jobs, wait=wait)
     rows = batch.cross_rows(jobs)
     document = replace(_states_document(file, content.runs, states, submitted=submitted), cross=tuple(rows))
     parts = [cross_text(rows)]
@@ -144,15 +156,39 @@ def _submit(
     from passsearch.report import batch_states_text
 
     content = batch.read_jobs(file)
-    batch.require_trusted(content, trust=trust)
     jobs, name = batch.tune_jobs(content), executor or content.executor
+    mistakes = _mistakes(content, jobs, executor=name)
+    for mistake in mistakes:
+        print_error(mistake)
+    if mistakes:
+        return UserError.exit_code
+    batch.require_trusted(content, trust=trust)
     if name == "local":
         _require_toolchains(jobs)
     submitted = batch.submit(jobs, runs=content.runs, executor=name, states=states)
-    result = _look(jobs, wait=wait)
+    result = _look(file, jobs, wait=wait)
     document = _states_document(file, content.runs, result, submitted=submitted)
     print_result(document.to_json(), batch_states_text(document), as_json=as_json)
     return _exit_status(result)
+
+
+def _mistakes(content: "JobsFile", jobs: Sequence["TuneJob"], *, executor: str | None) -> list[str]:
+    """Return what is wrong in a file, by the executor of the command, else by those of earlier submissions."""
+    from passsearch.batch import find_mistakes
+
+    submissions = [] if executor else [job.records.submission for job in jobs]
+    names = {each.executor for each in submissions if each is not None} or {executor or content.executor}
+    return find_mistakes(jobs, is_local=names == {"local"})
+
+
+def _named(jobs: Sequence["BatchJob"], names: Sequence[str] | None) -> Sequence["BatchJob"]:
+    """Return the jobs of these names, or all jobs without names."""
+    known = {job.name: job for job in jobs}
+    for name in names or ():
+        if name not in known:
+            hint = suggest_name(name, known) or "`passsearch batch status` lists them."
+            raise UserError(f"Unknown job `{name}`; {hint}")
+    return [known[name] for name in names] if names else jobs
 
 
 def _require_toolchains(jobs: Sequence[Any]) -> None:
@@ -165,7 +201,7 @@ def _require_toolchains(jobs: Sequence[Any]) -> None:
         check_environment(toolchain)
 
 
-def _look(jobs: Sequence["BatchJob"], *, wait: bool) -> list["JobState"]:
+def _look(file: Path, jobs: Sequence["BatchJob"], *, wait: bool) -> list["JobState"]:
     from passsearch import batch
 
     if not wait:
@@ -183,7 +219,11 @@ def _look(jobs: Sequence["BatchJob"], *, wait: bool) -> list["JobState"]:
 
     submissions = [job.records.submission for job in jobs]
     is_local = all(each is None or each.executor == "local" for each in submissions)
-    return batch.wait(jobs, look=look, every_s=LOCAL_S if is_local else CLUSTER_S)
+    try:
+        return batch.wait(jobs, look=look, every_s=LOCAL_S if is_local else CLUSTER_S)
+    except KeyboardInterrupt:
+        print_note(f"The jobs go on. To end them: passsearch batch cancel {shlex.quote(str(file))}")
+        raise
 
 
 def _states_document(

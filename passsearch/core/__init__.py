@@ -58,7 +58,7 @@ from passsearch.core.measurement import (
     allowed_deviation,
     strict_limit,
 )
-from passsearch.core.messages import NOTICE_LOG, Step, printable, suggest_name, timestamp
+from passsearch.core.messages import NOTICE_LOG, Step, first_sentence, printable, suggest_name, timestamp
 from passsearch.core.options import (
     IMPORT,
     NUMBERS,
@@ -153,6 +153,7 @@ __all__ = [
     "check_one_root",
     "child_environment",
     "expand_home",
+    "first_sentence",
     "folder_bytes",
     "format_input",
     "interruptible",

@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from datetime import datetime, timezone
 
@@ -51,9 +52,20 @@ def printable(text: str, *, keep: str = "") -> str:
     )
 
 
-def suggest_name(name: str, names: Iterable[str]) -> str:
-    """Return ``did you mean `X`?`` for the name most like a mistyped one, or an empty text if none is similar."""
+def suggest_name(name: str, names: Iterable[str], *, likeness: float = 0.6) -> str:
+    """Return ``did you mean `X`?`` for the name most like a mistyped one, or an empty text if none is similar.
+
+    Args:
+        name: The mistyped name.
+        names: The names that exist.
+        likeness: Least share of letters in common, as of difflib.
+    """
     # Wrong case is the most frequent mistake, and difflib counts every such letter as a difference.
     spellings = {spelling.lower(): spelling for spelling in names}
-    matches = difflib.get_close_matches(name.lower(), spellings, n=1)
+    matches = difflib.get_close_matches(name.lower(), spellings, n=1, cutoff=likeness)
     return f"did you mean `{spellings[matches[0]]}`?" if matches else ""
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a message, which says what is wrong; the others say what to do."""
+    return re.split(r"(?<=[.?])\s+(?=[A-Z`])", text, maxsplit=1)[0]

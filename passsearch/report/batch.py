@@ -3,37 +3,46 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from passsearch.core import first_sentence
 from passsearch.objectives import UNDECIDED
 from passsearch.report.formatting import MISSING, format_interval, format_number, format_pipeline
-from passsearch.report.table import paragraph, table, text_width
+from passsearch.report.table import paragraph, table_of_words, text_width
 from passsearch.results import BatchResults, BatchStates, Build, CrossRow, FoundRow, NamedPipeline
 
 
 def batch_states_text(states: BatchStates) -> str:
     """Return a table with one row for each job, and below it how many jobs are in each state."""
-    rows = [(job.job, job.device, job.state, job.progress or MISSING, job.reason or MISSING) for job in states.jobs]
-    titles = ("job", "device", "state", "last step", "reason")
+    rows: list[tuple[str, ...]] = [
+        (job.job, job.particulars or MISSING, job.state, job.progress or MISSING, first_sentence(job.reason) or MISSING)
+        for job in states.jobs
+    ]
+    titles, rows = _without_same(("job", "with", "state", "last step", "reason"), rows, names=("with",))
     counts = Counter(job.state for job in states.jobs)
     lines = [("jobs", f"{len(rows)}: {', '.join(f'{count} {state}' for state, count in counts.items())}")]
     if states.submitted is not None:
         lines.append(("submitted now", f"{len(states.submitted)} of them"))
     if states.cancelled is not None:
         lines.append(("cancelled", f"{len(states.cancelled)} of them"))
-    if counts["failed"] or counts["interrupted"]:
-        lines.append(("next", f"passsearch batch resubmit {states.file}"))
+    if counts["interrupted"]:
+        lines.append(("next", f"passsearch batch submit {states.file}"))
+    if counts["failed"]:
+        lines.append(("next", f"mend the reasons of what failed, then: passsearch batch resubmit {states.file}"))
     lines.append(("output", states.output))
-    return f"{table(titles, rows, width=text_width())}\n\n{_paragraphs(lines)}"
+    return f"{table_of_words(titles, rows, width=text_width())}\n\n{_paragraphs(lines)}"
 
 
 def batch_results_text(results: BatchResults) -> str:
     """Return a table with one row for each search, and the comparisons across devices if there are any."""
-    titles = ("network", "objective", "device", "toolchain", "gain", "verdict", "/ sequence", "latency ms", "compile s")
-    rows = [
+    figures = ("gain", "verdict", "/ sequence", "latency ms", "compile s")
+    titles: tuple[str, ...] = ("network", "batch", "objective", "device", "toolchain", "target", *figures)
+    rows: list[tuple[str, ...]] = [
         (
             _network(row.network),
+            MISSING if row.batch is None else str(row.batch),
             row.objective,
             _place(row),
             row.toolchain or MISSING,
+            row.target or MISSING,
             _ratio(row.gain, row.gain_low, row.gain_high),
             _verdict(row),
             _ratio(row.sequence_gain, row.sequence_gain_low, row.sequence_gain_high) if row.sequence_gain else MISSING,
@@ -42,15 +51,22 @@ def batch_results_text(results: BatchResults) -> str:
         )
         for row in results.rows
     ]
-    parts = [table(titles, rows, width=text_width(), right=("gain",))]
+    titles, rows = _without_same(titles, rows, names=("batch", "target"))
+    parts = [table_of_words(titles, rows, width=text_width(), right=("gain",))]
     unfinished = sum(not row.finished for row in results.rows)
     lines = [("gain", "of the objective, over the baseline; arrows go from the baseline to the winner")]
     lines.append(
         ("/ sequence", "throughput over the fastest measured sequence of the catalog; – if the winner is that binary")
     )
+    if any(row.baseline_latency_s and row.finished and not row.best_latency_s for row in results.rows):
+        lines.append((f"→ {MISSING}", "timed while the machine had another load; the gain is of runs in turns"))
     if unfinished:
         lines.append(("unfinished", f"{unfinished} of {len(rows)}; see: passsearch batch status {results.file}"))
-    lines += [(f"winner {row.job}", format_pipeline(_candidate(row))) for row in results.rows if row.finished]
+    for row in results.rows:
+        if row.finished:
+            lines.append((f"winner {row.job}", format_pipeline(_candidate(row))))
+            if not row.confirmed:
+                lines.append((f"not confirmed {row.job}", row.reason or "no reason is stored"))
     parts.append(_paragraphs(lines))
     if results.cross:
         parts.append(cross_text(results.cross))
@@ -76,7 +92,7 @@ def cross_text(compared: Sequence[CrossRow]) -> str:
         return "No comparison yet: it needs finished searches of one network and objective on two devices or more."
     titles = ("network", "objective", "winner of", "on", "/ baseline", "/ own winner", "compile s", "throughput")
     note = "ratios are of throughput, intervals corrected for the number of pairs; compile seconds are of one compile"
-    return f"{table(titles, rows, width=text_width())}\n\n{_paragraphs([('measured', note)])}"
+    return f"{table_of_words(titles, rows, width=text_width())}\n\n{_paragraphs([('measured', note)])}"
 
 
 def _candidate(row: FoundRow) -> NamedPipeline:
@@ -122,3 +138,11 @@ def _change(before: float | None, after: float | None, *, scale: float = 1.0) ->
 
 def _paragraphs(lines: Sequence[tuple[str, str]]) -> str:
     return "\n".join(paragraph(title, text, width=text_width()) for title, text in lines)
+
+
+def _without_same(
+    titles: Sequence[str], rows: Sequence[tuple[str, ...]], *, names: Sequence[str]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return a table without those columns that have one value in all rows and so tell no rows apart."""
+    kept = [place for place, title in enumerate(titles) if title not in names or len({row[place] for row in rows}) > 1]
+    return tuple(titles[place] for place in kept), [tuple(row[place] for place in kept) for row in rows]

@@ -1,5 +1,6 @@
 """Text for the terminal of ``doctor``, ``audit``, ``toolchain``, ``analyze`` and ``catalog``."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,8 @@ def runs_text(document: Mapping[str, Any]) -> str:
         for run in runs
     ]
     size = format_megabytes(sum(run["bytes"] for run in runs))
-    total = f"{len(runs)} in {document['folder']}, {size} MB; delete old ones: passsearch runs clean --older-than DAYS"
+    clean = f"delete old ones: passsearch runs clean {shlex.quote(document['folder'])} --older-than DAYS"
+    total = f"{len(runs)} in {document['folder']}, {size} MB; {clean}"
     return f"{table(titles, rows, width=text_width(), right=('MB',))}\n\n{paragraph('runs', total, width=text_width())}"
 
 

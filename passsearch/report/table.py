@@ -7,6 +7,8 @@ from io import StringIO
 from textwrap import fill
 from typing import Any, Literal
 
+from passsearch.report.formatting import MISSING
+
 BREAK = "\x1f"
 """A control character that rich takes for a space without a width."""
 
@@ -32,6 +34,7 @@ def table(
     width: int,
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
+    longest_word: int = LONGEST_WORD,
 ) -> str:
     """Return a table without a frame; cells wrap if the table would be wider than ``width``.
 
@@ -42,6 +45,7 @@ def table(
         right: Titles of the columns that are aligned to the right.
         whole: Titles of the columns whose cells stay in one line as long as others can wrap, such as names that are
             copied.
+        longest_word: Longest word that is not broken.
     """
     # Imported here: `passsearch --help` must not pay for rich, which takes longer to import than all of the CLI.
     from rich import box
@@ -52,7 +56,7 @@ def table(
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     cells = [[_breakable(cell) for cell in row] for row in rows]
     columns = list(zip(titles, *cells, strict=True))
-    widths = _column_widths(columns, [title in whole for title in titles], width=width)
+    widths = _column_widths(columns, [title in whole for title in titles], width=width, longest_word=longest_word)
     for title, column_width in zip(titles, widths, strict=True):
         justify: Literal["left", "right"] = "right" if title in right else "left"
         grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=title in whole, width=column_width)
@@ -67,14 +71,34 @@ def table(
     return "\n".join(line.replace(BREAK, "").rstrip() for line in sink.getvalue().splitlines())
 
 
-def _column_widths(columns: Sequence[Sequence[str]], whole: Sequence[bool], *, width: int) -> list[int | None]:
+def table_of_words(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, right: Sequence[str] = ()
+) -> str:
+    """Return a table that breaks no word, or a paragraph for each row where the words do not fit side by side.
+
+    A paragraph begins with the first cell, and leaves out cells without a value.
+    """
+    columns = zip(titles, *rows, strict=True)
+    least = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    if sum(least) + GAP * (len(titles) - 1) <= width:
+        return table(titles, rows, width=width, right=right, longest_word=width)
+    paragraphs = []
+    for first, *cells in rows:
+        parts = [f"{title} {cell}" for title, cell in zip(titles[1:], cells, strict=True) if cell not in ("", MISSING)]
+        paragraphs.append(paragraph(first, "; ".join(parts), width=width))
+    return "\n".join(paragraphs)
+
+
+def _column_widths(
+    columns: Sequence[Sequence[str]], whole: Sequence[bool], *, width: int, longest_word: int
+) -> list[int | None]:
     """Return widths at which cells are broken between words only; ``None`` where all fits.
 
     Where words do not fit either, those of the last columns are broken: the first one has the names.
     """
     longest = [max(map(len, column)) for column in columns]
     least = [
-        most if is_whole else max(min(len(word), LONGEST_WORD) for cell in column for word in cell.split() or [""])
+        most if is_whole else max(min(len(word), longest_word) for cell in column for word in cell.split() or [""])
         for column, most, is_whole in zip(columns, longest, whole, strict=True)
     ]
     room = width - GAP * (len(columns) - 1) - sum(least)

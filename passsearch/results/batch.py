@@ -20,6 +20,7 @@ class JobProgress(Record):
         starts: Number of processes that began it.
         host: Name of the node; empty if it has not begun.
         reported_at: Time of its last report, in ISO 8601 and UTC; empty if there is none.
+        particulars: Batch, inputs, samples and target, where the file has them; the name has all else.
     """
 
     job: str
@@ -32,6 +33,7 @@ class JobProgress(Record):
     starts: int
     host: str
     reported_at: str
+    particulars: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,9 @@ class FoundRow(Record):
         run: The run folder.
         finished: True if there is a result.
         hardware: Name of the machine.
-        toolchain: Name of the toolchain.
+        toolchain: Name of the toolchain; without a result, as the file has it.
         tvm_version: Version of TVM.
-        target: TVM's target.
+        target: TVM's target; without a result, as the file has it.
         gain_of: The objective of ``gain``.
         improved: True if the winner is certainly better than the baseline.
         confirmed: True if fresh compiles have confirmed it.
@@ -134,7 +136,7 @@ class FoundRow(Record):
         sequence_gain_high: Upper end of the interval.
         baseline: Name of the baseline.
         baseline_latency_s: Seconds per inference of the baseline.
-        best_latency_s: Seconds per inference of the winner.
+        best_latency_s: Seconds per inference of the winner; ``None`` where its ratio contradicts it.
         baseline_compile_s: Seconds of a compile of the baseline.
         best_compile_s: Seconds of a compile of the winner.
         pipeline: The winner.
@@ -144,6 +146,7 @@ class FoundRow(Record):
         config: Configuration of its build as JSON; empty for none.
         measured_at: Time of the last measurement, in ISO 8601 and UTC.
         outcome: Outcome of the run.
+        reason: Why there is no confirmed gain.
     """
 
     job: str
@@ -185,6 +188,7 @@ class FoundRow(Record):
     config: str | None = None
     measured_at: str | None = None
     outcome: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True)

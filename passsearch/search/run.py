@@ -12,7 +12,7 @@ from zlib import crc32
 
 from passsearch.catalog import require_searchable
 from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_none, safe_file_name
-from passsearch.errors import EnvironmentFault, PassSearchError, UserError
+from passsearch.errors import EnvironmentFault, PassSearchError, TimeTooShort, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.results import Reference, RunLimits
 from passsearch.search.best_sequence import BestSequence, best_sequence
@@ -334,10 +334,11 @@ class _Execution:
                 ) from error
             if error.failure.kind == "timeout" and self._time_limit.is_over:
                 limit = f"time limit of {self._time_limit.limit_s:g} s"
-                raise UserError(f"The {limit} ended before the baseline was measured; {MORE_TIME}.") from error
+                raise TimeTooShort(f"The {limit} ended before the baseline was measured; {MORE_TIME}.") from error
+            more = " A longer --deadline gives it more time." if error.failure.kind == "timeout" else ""
             raise UserError(
-                f"The baseline fails on this network, {detail}. It was tried anew, not remembered; the compiler's "
-                f"output is in `{self._folder.artifacts / 'workers.log'}`."
+                f"The baseline fails on this network, {detail}.{more} It was tried anew, not remembered; the "
+                f"compiler's output is in `{self._folder.artifacts / 'workers.log'}`."
             ) from error
         except KeyboardInterrupt:
             if self._evaluation.scoring is None:

@@ -155,9 +155,6 @@ class RunFolder:
                 raise OtherSettings(self._refusal(key, earlier.get(key), settings.get(key)))
             if key is not None:
                 self._discard(reason=f"{key} was `{earlier.get(key)}`")
-        # Both files are what remains of a process that died before it wrote `run.json`.
-        elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
-            raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another folder (--out).")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
         return is_further and is_search
@@ -199,6 +196,11 @@ def _make_writable_folder(path: Path) -> None:
     entries = path.rglob("*") if (path / "run.json").exists() else path.iterdir()
     if link := next((entry for entry in entries if entry.is_symlink()), None):
         raise UserError(f"`{link}` is a link, and a run folder has none; choose another folder (--out).")
+    # Before the lock is made, so that nothing is left where no run belongs.
+    names = {entry.name for entry in path.iterdir()}
+    # Both files are what remains of a process that died before it wrote `run.json`.
+    if "run.json" not in names and names - {".lock", "run.json.partial"}:
+        raise UserError(f"`{path}` is neither empty nor a run folder; choose another folder (--out).")
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
@@ -280,7 +282,9 @@ def accident_in(result: Mapping[str, Any]) -> str:
     failures = result.get("failures", {})
     if number := sum(failures.get(kind, 0) for kind in MACHINE_FAULTS):
         return f"accidents of the machine spoiled candidates: {number}"
-    return "its winner could not be written" if result.get("deployment", {}) is None else ""
+    # A result by which a time limit ended is none of an accident: more time continues it.
+    is_short = failure and failure["kind"] == "timeout"
+    return "its winner could not be written" if result.get("deployment", {}) is None and not is_short else ""
 
 
 def read_deployment(result: Mapping[str, Any], run: Path) -> dict[str, Any]:

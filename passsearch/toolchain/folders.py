@@ -67,11 +67,17 @@ def _usable(folder: Path) -> Path:
 def _problem(folder: Path) -> str:
     """Return why a folder cannot be written, empty if it can."""
     try:
+        folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)  # its reason, where it cannot be made
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(1 << 16))
         return "" if shutil.disk_usage(folder).free >= LEAST_ROOM_BYTES else "its disk is full"
     except OSError as error:
         return error.strerror or str(error)
+
+
+def cache_problem() -> str:
+    """Return why the user's cache folder cannot be written; empty if it can."""
+    return _problem(user_cache_folder())
 
 
 def user_cache_folder() -> Path:

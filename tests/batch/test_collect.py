@@ -269,3 +269,72 @@ def test_a_missing_submitit_is_named_in_one_line(
     assert capsys.readouterr().err.splitlines() == [
         "error: Batch jobs need submitit; install it: pip install 'passsearch[batch]'"
     ]
+
+
+def test_a_latency_that_contradicts_its_ratio_is_not_shown_and_a_reason_is(file: Path) -> None:
+    [job, *_] = jobs = tune_jobs(read_jobs(file))
+
+    def loaded(result: dict[str, Any]) -> None:
+        result["verdict"].update(ratio=14.548, interval=None, confirmed=False, processes=None)
+        result["verdict"].update(improved=False, reason="the time limit leaves no 30 s to confirm")
+        result["best"]["latency_s"]["median"] = result["baseline"]["latency_s"]["median"] / 4
+        result["best"]["ratio"] = {"ratio": 14.548, "interval": None}
+        for name in result["ratios"]:
+            result["ratios"][name] = {"ratio": 14.548, "interval": None}
+
+    _edit(job.folder / "result.json", loaded)
+    rows = collect(jobs)
+    assert rows[0].best_latency_s is None and rows[1].best_latency_s is not None
+    text = " ".join(batch_results_text(BatchResults(str(file), tuple(rows), ())).split())
+    assert f"not confirmed {job.name}: the time limit leaves no 30 s to confirm" in text
+    assert "→ –: timed while the machine had another load" in text
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_rows_can_be_told_apart_and_no_name_is_broken(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    text = file.read_text().replace("[zoo:resnet_tiny]", '["zoo:resnet_tiny", {model: "zoo:mobilenet_v2", batch: 2}]')
+    file.write_text(
+        text.replace("[throughput]", "[throughput, [throughput, compile_time]]").replace(
+            "new: {}", "new: {toolchains: [relay]}"
+        )
+    )
+    jobs = tune_jobs(read_jobs(file))
+    for command in ("status", "collect"):
+        assert cli.main(["batch", command, str(file)]) == 0
+        output = capsys.readouterr().out
+        assert all(len(line) <= int(columns) or " " not in line.strip() for line in output.splitlines())
+        assert all(
+            job.name in output.split() or f"{job.name}:" in output.split() for job in jobs if command == "status"
+        )
+        assert output.count("mobilenet_v2") >= 6 and "relay" in output
+        assert command == "collect" or output.count("batch 2") == 6
+    rows = collect(jobs)
+    assert {row.toolchain for row in rows} == {"relay"} and {row.batch for row in rows} == {None, 2}
+
+
+def test_a_time_limit_that_ended_first_is_no_accident(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    [job, *_] = tune_jobs(read_jobs(file))
+    reason = "the time limit ended before a candidate was measured; the same command with more time continues"
+    failure = {"kind": "timeout", "stage": "measure", "step": "", "reason": reason}
+    _edit(job.folder / "result.json", lambda result: result.update(deployment=None))
+    _edit(job.folder / "result.json", lambda result: result["verdict"].update(failure=failure))
+    with mock.patch.object(type(job), "run", return_value=True):
+        Reporter(job.records).watch(job)
+    assert job.records.report is not None
+    assert (job.records.report.state, job.records.report.reason) == ("finished", reason)
+    [state] = job_states([job])
+    assert (state.state, state.reason) == ("finished", reason)
+
+
+def test_a_refused_submission_leaves_no_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(file.parent / "runs")
+    monkeypatch.setattr("passsearch.batch.queues.shutil.which", lambda _: None)
+    file.write_text(file.read_text().replace("big: {toolchains: [relay]}", "big: {}"))
+    assert cli.main(["batch", "submit", str(file), "--executor", "slurm"]) == 3
+    assert "No `sbatch` here" in capsys.readouterr().err
+    assert not (file.parent / "runs").exists()

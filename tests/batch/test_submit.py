@@ -13,12 +13,28 @@ from unittest import mock
 import pytest
 from filelock import FileLock
 
+from passsearch import cli
 from passsearch.api import Progress
-from passsearch.batch import RESUBMIT, SUBMIT, BatchJob, Device, JobState, Queue, QueueState, job_states, submit, wait
+from passsearch.batch import (
+    RESUBMIT,
+    SUBMIT,
+    BatchJob,
+    Device,
+    JobState,
+    Queue,
+    QueueState,
+    cancel,
+    job_states,
+    read_jobs,
+    submit,
+    tune_jobs,
+    wait,
+)
 from passsearch.batch.job import Reporter
 from passsearch.batch.queues import _queued_again
 from passsearch.batch.records import JobRecords, Report
-from passsearch.errors import EnvironmentFault
+from passsearch.core import NOTICE_LOG
+from passsearch.errors import EnvironmentFault, TimeTooShort, UserError
 from passsearch.store import RunInUse
 
 
@@ -60,11 +76,20 @@ class InProcess:
     is_seen: bool = True
     silences: int = 0
 
+    def require_usable(self) -> None:
+        pass
+
     def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
         ids = [str(self.submitted + number) for number in range(len(jobs))]
         self.submitted += len(jobs)
         self.jobs |= dict(zip(ids, jobs, strict=True))
         return ids
+
+    def cancel(self, ids: Collection[str]) -> Collection[str]:
+        known = [id_ for id_ in ids if id_ in self.jobs]
+        for id_ in known:
+            del self.jobs[id_]
+        return known
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         if self.silences:
@@ -322,3 +347,67 @@ def test_waiting_ends_when_all_jobs_have_ended(tmp_path: Path, queue: InProcess)
 
     wait(jobs, queues=queue.open, look=look, every_s=0)
     assert seen == [["queued", "queued"], ["finished", "failed"]]
+
+
+def test_too_little_time_interrupts_a_job_however_often_it_happens(tmp_path: Path, queue: InProcess) -> None:
+    [job, _] = jobs = _jobs(tmp_path)
+    for _ in range(2):
+        assert "good" in _submit(jobs, queue)
+        short = TimeTooShort("The time limit of 20 s ended before the baseline was measured; more time continues.")
+        with mock.patch.object(Countdown, "run", side_effect=short), pytest.raises(TimeTooShort):
+            Reporter(job.records).watch(job)
+        queue.jobs.clear()
+        assert _states([job], queue) == [("interrupted", str(short))]
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_key(tmp_path: Path, queue: InProcess) -> None:
+    (tmp_path / "runs").touch()
+    with pytest.raises(UserError, match=r"`.*runs/batch`: Not a directory; choose another with `runs`"):
+        _submit(_jobs(tmp_path / "runs"), queue)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("runs: runs\nexecutor: slurm\nnetworks: [zoo:resnet_tiny]\nobjectives: [throughput, latency]\n")
+    return path
+
+
+def test_named_jobs_are_cancelled_and_no_others(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [first, second] = [job.name for job in tune_jobs(read_jobs(file))]
+    cancelled: list[list[str]] = []
+
+    def cancel(jobs: Sequence[BatchJob], *, runs: Path) -> Sequence[BatchJob]:
+        cancelled.append([job.name for job in jobs])
+        return jobs
+
+    monkeypatch.setattr("passsearch.batch.cancel", cancel)
+    assert cli.main(["batch", "cancel", str(file), second]) == cli.main(["batch", "cancel", str(file)]) == 0
+    assert cancelled == [[second], [first, second]]
+    assert "cancelled: 1 of them" in capsys.readouterr().out
+    assert cli.main(["batch", "cancel", str(file), second[:-1]]) == 2
+    assert f"Unknown job `{second[:-1]}`; did you mean `{second}`?" in capsys.readouterr().err
+
+
+def test_who_interrupts_waiting_reads_that_the_jobs_go_on(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("passsearch.batch.submit", lambda *_, **__: [])
+    monkeypatch.setattr("passsearch.batch.wait", mock.Mock(side_effect=KeyboardInterrupt))
+    assert cli.main(["batch", "submit", str(file), "--wait"]) == 130
+    assert f"The jobs go on. To end them: passsearch batch cancel {file}" in capsys.readouterr().err
+
+
+def test_submitting_and_cancelling_say_how_many_jobs_it_is(
+    tmp_path: Path, queue: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    cancel(jobs, runs=tmp_path, queues=queue.open)
+    notices = [record.getMessage() for record in caplog.records if record.name == NOTICE_LOG]
+    assert notices == [
+        "submitting 2 jobs of device cpu to the queue `local`",
+        "ending 2 jobs; they keep what they have measured",
+    ]

@@ -36,7 +36,7 @@ CODE = [
     ("cpu: {", 'cpu: {setup: ["touch /tmp/x"], ', "`touch /tmp/x` before each job of `cpu` (setup)"),
     ("cpu: {", "cpu: {container: \"sh -c 'touch /tmp/x'; env\", ", "`sh -c 'touch /tmp/x'; env` for each job"),
     ("cpu: {", "cpu: {slurm: {output: /home/me/.bashrc}, ", "`sbatch --output=/home/me/.bashrc` for `cpu` (slurm)"),
-    ("cpu: {", 'cpu: {slurm: {nice: "1\\ntouch /tmp/x"}, ', "`sbatch --nice=1\\ntouch /tmp/x`"),
+    ("cpu: {", 'cpu: {slurm: {nice: "1\\ttouch /tmp/x"}, ', "`sbatch --nice=1\\ttouch /tmp/x`"),
     ("cpu: {", 'cpu: {targets: ["llvm -cl-opt=-stats:bool=1"], ', "options of LLVM in the target"),
     ("runs: runs", "runs: runs\noptions: {catalogs: [evil.yaml]}", "evil.yaml` (catalogs)"),
     ("runs: runs", "runs: runs\noptions: {trust: true}", "whatever its networks call (trust)"),
@@ -50,6 +50,7 @@ CODE = [
 def test_what_runs_code_is_printed_and_refused_without_trust(
     tmp_path: Path, old: str, new: str, what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "evil.yaml").write_text("passes: []")
     file = write(tmp_path, HARMLESS.replace(old, new))
     for command in ("submit", "resubmit", "cross"):
         assert main(["batch", command, str(file)]) == 2

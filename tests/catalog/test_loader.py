@@ -35,7 +35,7 @@ def test_evidence_may_contradict_only_categories_of_the_paper(tmp_path: Path) ->
     evidence = {"RN": "Changed 0 of 90 IRs."}
     path = user_file(tmp_path, paper=["RN"], contradicted=evidence)
     assert load(DIALECT, path).entry("Mine").contradicted == evidence
-    with pytest.raises(UserError, match=r"`Mine`, field `contradicted.MN`.*allowed: RN"):
+    with pytest.raises(UserError, match=r"`Mine`: unknown field `contradicted.MN`; allowed: RN"):
         load(DIALECT, user_file(tmp_path, paper=["RN"], contradicted={"MN": "Changed 0 of 90 IRs."}))
 
 
@@ -171,7 +171,7 @@ def test_a_users_pass_needs_a_new_name(tmp_path: Path) -> None:
         ("role", "maybe", "candidate | additional | excluded"),
         ("numerics", "rough", "exact | reassociates | approximate"),
         ("paper", ["XX"], "BL | RN | MN | SSD | BR | AD"),
-        ("conflicts", "FuseOps", "a list of names"),
+        ("conflicts", "FuseOps", "a list of texts, such as [FuseOps]"),
         ("needs", ["FuseOp"], "names of passes in the catalog"),
         ("before", ["NoSuchPass"], "names of passes in the catalog"),
         ("classes", ["RM"], "all | RN | MN | SSD | BR"),

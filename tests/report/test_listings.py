@@ -6,6 +6,7 @@ from passsearch.report import (
     catalog_entry_text,
     catalog_text,
     findings_text,
+    runs_text,
     toolchains_text,
 )
 from passsearch.results import CatalogCheck, CheckedEntry
@@ -102,3 +103,9 @@ def test_catalog_check_counts_valid_entries() -> None:
     assert "crash: killed by SIGSEGV" in text
     assert "not checked: needs TVM >=0.18" in text
     assert text.endswith("1 of 3 entries are valid for toolchain dev, TVM 0.16.")
+
+
+def test_the_advice_on_old_runs_names_the_folder_that_was_listed() -> None:
+    run = {"folder": "/data/my runs/a", "bytes": 1, "measured_at": "2026-01-01T00:00:00+00:00"}
+    text = " ".join(runs_text({"folder": "/data/my runs", "runs": [run]}).split())
+    assert "passsearch runs clean '/data/my runs' --older-than DAYS" in text

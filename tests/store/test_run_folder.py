@@ -98,6 +98,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(UserError, match="neither empty nor a run folder"):
         RunFolder(tmp_path, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"], "no lock is left"
 
 
 @pytest.mark.parametrize(

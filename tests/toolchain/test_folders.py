@@ -46,6 +46,7 @@ def test_a_cache_folder_that_cannot_be_written_is_named_in_one_line(tmp_path: Pa
     (first, second), told = look(cache, *words)
     assert first == second and not Path(first).exists(), "a temporary folder, which ends with the process"
     assert told.count("\n") == 1 and f"the cache folder `{cache / 'passsearch'}` cannot be used" in told
+    assert obstacle != "a read-only disk" or "Read-only file system" in told
 
 
 def test_a_cache_folder_that_can_be_written_is_used(tmp_path: Path) -> None:
@@ -58,3 +59,13 @@ def test_processes_share_a_lock_where_the_cache_cannot_be_written(tmp_path: Path
     lock = "from passsearch.evaluate import device_lock; print(device_lock('GPU-1'))"
     locks = {look(tmp_path, program=lock)[0][0] for _ in range(2)}
     assert len(locks) == 1 and Path(locks.pop()).parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_search_that_needs_the_cache_says_only_that_it_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "passsearch").touch()
+    program = "import logging, passsearch; logging.basicConfig(); passsearch.tune('zoo:resnet_tiny')"
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "which cannot be written (File exists); name another folder: out=" in done.stderr
+    assert "works without a cache" not in done.stderr
