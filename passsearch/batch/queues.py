@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import EXECUTORS, Device
+from passsearch.core import install_command
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import lock_file
 
@@ -31,7 +32,7 @@ POLL_S = 2.0
 """Seconds after which a process that waits for the machine looks again."""
 
 _YEAR_MIN = 365 * 24 * 60
-_MISSING = "Batch jobs need submitit; install it: pip install 'passsearch[batch]'"
+_MISSING = f"Batch jobs need submitit; install it: {install_command('batch')}"
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,11 @@ def in_python(text: str) -> str:
     return "".join([*parts, _OPTION.sub(_argument, text[end:])])
 
 
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of passsearch, which is in no package index."""
+    return f"pip install -e '.[{extra}]' in a checkout of passsearch"
+
+
 def _argument(option: re.Match[str]) -> str:
     name = ARGUMENTS.get(option["name"], option["name"].replace("-", "_"))
     if option["name"] in FLAGS:
