@@ -97,10 +97,13 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     with progress_callback(progress) as report:
         report("importing the network", 0, 0)
         session = network_session(model, example_inputs, network, limits)
+        # A name that does not exist is refused before the compiler imports the network.
+        named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
+        check_replaceable(folder, network=session.model.sha256)
         with open_evaluator(session, remember=False) as evaluator:
             beside = Rivals.find(evaluator.session, rivals)
             analysis = analyze_network(evaluator.session, evaluator.network.summary)
-            candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
+            candidates = _candidates(evaluator, analysis, named)
             imported_s = monotonic() - start
             tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
             candidate, built = _best(tried)
@@ -127,12 +130,9 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         return CompiledNetwork(compilation.to_json())
 
 
-def _candidates(
-    evaluator: WorkerEvaluator, analysis: NetworkAnalysis, pipeline: str, *, trust: bool
-) -> Sequence[Candidate]:
-    if pipeline == RECOMMENDED:
+def _candidates(evaluator: WorkerEvaluator, analysis: NetworkAnalysis, named: Candidate | None) -> Sequence[Candidate]:
+    if named is None:
         return recommended_sequences(evaluator.session, analysis)
-    named = read_candidate(evaluator.session, pipeline, trust=trust)
     return [with_prerequisites(evaluator.session, analysis, named)]
 
 

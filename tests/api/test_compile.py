@@ -117,6 +117,23 @@ def test_a_rival_that_fails_leaves_the_others_and_all_run_on_the_samples(
     def note(*arguments: Any) -> dict[str, Any]:
         made.append(case_inputs(*arguments))
         return made[-1]
+def test_a_wrong_folder_or_pipeline_is_refused_before_the_import(
+    convolutions: Path, compiled: passsearch.CompiledNetwork, relax: Toolchain
+) -> None:
+    def refusal(network: object, **options: Any) -> str:
+        with (
+            patch("passsearch.api.compiling.open_evaluator", side_effect=AssertionError("it was imported")),
+            pytest.raises(UserError) as raised,
+        ):
+            passsearch.compile(network, toolchain=relax.name, **options)
+        return str(raised.value)
+
+    folder = compiled["folder"]
+    assert "nothing can be written in `/proc`" in refusal(convolutions, to="/proc/foo")
+    assert "Unknown pipeline `winograd`" in refusal(convolutions, to=folder, pipeline="winograd")
+    assert "is of another network" in refusal("zoo:resnet_tiny", to=folder)
+
+
 
     with patch.object(rivals, "engine_spec", engine_or_none), patch.object(rounds, "case_inputs", note):
         compiled = passsearch.compile(

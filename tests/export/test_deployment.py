@@ -18,7 +18,7 @@ import passsearch
 from passsearch.core import BuildOptions, PassSpec, Pipeline
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
-from passsearch.export import Deployment, read_pipeline, write_deployment
+from passsearch.export import Deployment, check_replaceable, read_pipeline, write_deployment
 from passsearch.measure.outputs import digest
 from passsearch.standalone.deployment.checked_files import own_digest, write_sums
 from passsearch.toolchain import Toolchain
@@ -236,6 +236,32 @@ def test_an_earlier_export_is_replaced(
     }
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
     assert caplog.messages[-1] == f"replaced the earlier export in {folder}"
+
+
+def test_the_deployment_of_another_network_is_not_replaced(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    (folder / "built").mkdir()
+    (folder / "built" / "network.so").touch()
+    other = replace(deployment, model={**deployment.model, "sha256": "cd"})
+    for refused in (lambda: check_replaceable(folder, network="cd"), lambda: write_deployment(folder, other)):
+        with pytest.raises(UserError, match=r"is of another network .*`zoo:resnet_tiny`.*; choose another folder"):
+            refused()
+    assert (folder / "built" / "network.so").exists()
+    check_replaceable(folder)
+    write_deployment(folder, deployment)
+    assert not (folder / "built").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_by_its_own_name(tmp_path: Path, deployment: Deployment) -> None:
+    # Not even the superuser, as whom tests may run, makes folders there.
+    with pytest.raises(UserError, match=r"^`/proc/foo/bar` cannot be made: nothing can be written in `/proc`"):
+        check_replaceable(Path("/proc/foo/bar"))
+    check_replaceable(tmp_path / "new" / "deploy")
+    assert not (tmp_path / "new").exists()
+    too_long = tmp_path / ("x" * 250)  # and longer with what it is called before it is complete
+    with pytest.raises(UserError, match=r"Cannot export to .*File name too long") as refusal:
+        write_deployment(too_long, deployment)
+    assert "partial" not in str(refusal.value)
 
 
 def test_the_working_folder_is_not_replaced(
