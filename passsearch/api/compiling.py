@@ -108,7 +108,8 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
             candidate, built = _best(tried)
             report("exporting", 0, 0)
-            deployed = _export(evaluator, candidate, folder)
+            choice = _choice(candidate, tried if named is None else [])
+            deployed = _export(evaluator, candidate, folder, choice=choice)
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
             rows = beside.measure(evaluator, candidate, built)
@@ -177,7 +178,22 @@ def _best(tried: Sequence[_Tried]) -> tuple[Candidate, Built]:
     return candidate, made
 
 
-def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path) -> Path:
+def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:
+    """Return how the passes were chosen, as the README of the deployment says it.
+
+    Args:
+        candidate: The pipeline.
+        recommended: The sequences among which it was chosen; empty for a pipeline that the user named.
+    """
+    if not recommended:
+        is_written_out = not candidate.name or "," in candidate.name
+        return "the user has written out" if is_written_out else f"are those of the pipeline {candidate.name}"
+    count = sum(isinstance(each.built, Built) for each in recommended)
+    timed = f" and by timing {count} sequences" if count > 1 else ""
+    return f"were chosen by the network's features{timed}, without a search (sequence {candidate.name})"
+
+
+def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, choice: str) -> Path:
     """Write the deployment folder and build it by its own script, all checks included."""
     record = evaluator.deployment(candidate, evaluator.folder)
     if isinstance(record, Failure):
@@ -198,6 +214,7 @@ def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path) -> P
         import_paths=opened.paths,
     )
     return write_deployment(folder, deployment, complete=lambda new: _build(evaluator, new))
+        choice=choice,
 
 
 def _build(evaluator: WorkerEvaluator, folder: Path) -> None:

@@ -214,9 +214,9 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
 
 def _summary(deployment: Deployment) -> list[str]:
     """Return the comment lines at the head of the script."""
-    model, steps = deployment.model, deployment.pipeline.passes
+    steps = deployment.pipeline.passes
     lines = [
-        f"Network: {model.get('name')}, batch {model.get('batch')}",
+        f"Network: {deployment.title}",
         f"Target: {deployment.target}",
         f"TVM: {deployment.tvm_version}",
         "Passes: " + ("none" if not steps else ", then ".join(map(str, steps))),

@@ -22,6 +22,7 @@ from passsearch.evaluate import WorkerEvaluator
 from passsearch.evaluate.compiler import Compiler
 from passsearch.export import ARTIFACT_FOLDER, PIPELINE
 from passsearch.toolchain import Toolchain
+from passsearch.export.readme import README
 
 BROKEN = Path(__file__).parents[2] / "examples" / "broken_passes.yaml"
 

@@ -372,6 +372,18 @@ def test_the_readme_names_the_network_its_passes_and_the_size_of_every_file(
         assert f"| `{file.relative_to(folder)}` | {file.stat().st_size:,} |" in text
 
 
+def test_the_readme_says_how_the_passes_were_chosen(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    assert "compiler passes that were searched for it, and runs it.\n\nIt needs" in (folder / "README.md").read_text()
+    model = {**deployment.model, "batch": None}
+    choice, warning = "are those of the pipeline schedule-cpu", "The gain is not confirmed."
+    write_deployment(folder, replace(deployment, model=model, choice=choice, warning=warning))
+    text = (folder / "README.md").read_text()
+    assert text.startswith("# resnet_tiny\n")
+    assert f"compiler passes that {choice}, and runs it.\n\n{warning}\n\nIt needs" in text
+    assert (folder / "build_model.py").read_text().splitlines()[1] == "# Network: resnet_tiny"
+
+
 def test_a_name_stays_in_its_cell_of_the_readme(tmp_path: Path, deployment: Deployment) -> None:
     renamed = replace(deployment, model={**deployment.model, "source": "a|b`c\n# d"})
     text = (write_deployment(tmp_path / "deploy", renamed) / "README.md").read_text()
