@@ -33,6 +33,11 @@ class LoadedPipeline:
     factories: dict[str, str]
     folders: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        deployment = self.deployment
+        count = len(self.pipeline)
+        return f"<{type(self).__name__}: {count} passes of {deployment.dialect.name} for {deployment.title}>"
+
     @property
     def pipeline(self) -> Pipeline:
         """The passes in order."""

@@ -558,6 +558,11 @@ def test_a_pipeline_is_refused_where_its_tvm_is_missing(tmp_path: Path, deployme
         passsearch.load_pipeline(folder).apply(object())
 
 
+def test_a_pipeline_prints_in_a_line(tmp_path: Path, deployment: Deployment) -> None:
+    pipeline = passsearch.load_pipeline(write_deployment(tmp_path / "deploy", deployment))
+    assert repr(pipeline) == "<LoadedPipeline: 4 passes of relay for resnet_tiny, batch 1>"
+
+
 @pytest.mark.toolchain
 def test_a_changed_pass_argument_is_reported_at_its_pass(relay_python: Path, folder: Path) -> None:
     passes = read_record(folder)["passes"]
