@@ -112,7 +112,8 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             deployed = _export(evaluator, candidate, folder, choice=choice)
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
-            rows = beside.measure(evaluator, candidate, built)
+            rows, others_percent = beside.measure(evaluator, candidate, built)
+            rivals_s = monotonic() - start - imported_s - built_s
         compilation = Compilation(
             schema=SCHEMA,
             compiled_at=timestamp(),
@@ -124,8 +125,10 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             classes=tuple(analysis.class_names),
             tried=tuple(_row(each) for each in tried),
             reference=Reference.from_json(evaluator.builder.source.to_json()),
-            seconds={"import": imported_s, "build": built_s},
+            seconds={"import": imported_s, "build": built_s, "rivals": rivals_s},
             rivals=rows,
+            others_percent=others_percent,
+            python="" if session.cannot_run_reason else str(session.toolchain.python),
             rivals_reason=beside.reason,
         )
         return CompiledNetwork(compilation.to_json())
@@ -211,10 +214,10 @@ def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, c
         build=candidate.build,
         network=evaluator.folder / NETWORK,
         model={"name": model.name, "source": model.source, "sha256": model.sha256, "batch": model.batch},
+        choice=choice,
         import_paths=opened.paths,
     )
     return write_deployment(folder, deployment, complete=lambda new: _build(evaluator, new))
-        choice=choice,
 
 
 def _build(evaluator: WorkerEvaluator, folder: Path) -> None:
