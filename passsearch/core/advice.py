@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 _ON_COMMAND_LINE = ContextVar("ON_COMMAND_LINE", default=False)
 
-ARGUMENTS = {"input": "inputs", "catalog": "catalogs", "to": "folder"}
+ARGUMENTS = {"input": "inputs", "catalog": "catalogs"}
 """Arguments of functions that have other names than the options."""
 
 FLAGS = frozenset({"trust", "keep-symbolic", "replay", "minimal"})
