@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from passsearch.core import install_command
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import BUILD, device_of, is_sealed, seal
@@ -52,7 +53,7 @@ def compiled_function(
     if own_version() != toolchain["tvm_version"]:
         raise UserError(
             f"This needs TVM {toolchain['tvm_version']} in the interpreter you call it from, which has "
-            f"{own_version() or 'none'}; run there: pip install 'passsearch[{compiler.name}]'"
+            f"{own_version() or 'none'}; run there: {install_command(compiler.name)}"
         )
     if not deployment["expected"]:
         raise UserError(

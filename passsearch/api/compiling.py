@@ -97,18 +97,23 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     with progress_callback(progress) as report:
         report("importing the network", 0, 0)
         session = network_session(model, example_inputs, network, limits)
+        # A name that does not exist is refused before the compiler imports the network.
+        named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
+        check_replaceable(folder, network=session.model.sha256)
         with open_evaluator(session, remember=False) as evaluator:
             beside = Rivals.find(evaluator.session, rivals)
             analysis = analyze_network(evaluator.session, evaluator.network.summary)
-            candidates = _candidates(evaluator, analysis, pipeline, trust=trust)
+            candidates = _candidates(evaluator, analysis, named)
             imported_s = monotonic() - start
             tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
             candidate, built = _best(tried)
             report("exporting", 0, 0)
-            deployed = _export(evaluator, candidate, folder)
+            choice = _choice(candidate, tried if named is None else [])
+            deployed = _export(evaluator, candidate, folder, choice=choice)
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
-            rows = beside.measure(evaluator, candidate, built)
+            rows, others_percent = beside.measure(evaluator, candidate, built)
+            rivals_s = monotonic() - start - imported_s - built_s
         compilation = Compilation(
             schema=SCHEMA,
             compiled_at=timestamp(),
@@ -120,19 +125,18 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             classes=tuple(analysis.class_names),
             tried=tuple(_row(each) for each in tried),
             reference=Reference.from_json(evaluator.builder.source.to_json()),
-            seconds={"import": imported_s, "build": built_s},
+            seconds={"import": imported_s, "build": built_s, "rivals": rivals_s},
             rivals=rows,
+            others_percent=others_percent,
+            python="" if session.cannot_run_reason else str(session.toolchain.python),
             rivals_reason=beside.reason,
         )
         return CompiledNetwork(compilation.to_json())
 
 
-def _candidates(
-    evaluator: WorkerEvaluator, analysis: NetworkAnalysis, pipeline: str, *, trust: bool
-) -> Sequence[Candidate]:
-    if pipeline == RECOMMENDED:
+def _candidates(evaluator: WorkerEvaluator, analysis: NetworkAnalysis, named: Candidate | None) -> Sequence[Candidate]:
+    if named is None:
         return recommended_sequences(evaluator.session, analysis)
-    named = read_candidate(evaluator.session, pipeline, trust=trust)
     return [with_prerequisites(evaluator.session, analysis, named)]
 
 
@@ -177,7 +181,22 @@ def _best(tried: Sequence[_Tried]) -> tuple[Candidate, Built]:
     return candidate, made
 
 
-def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path) -> Path:
+def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:
+    """Return how the passes were chosen, as the README of the deployment says it.
+
+    Args:
+        candidate: The pipeline.
+        recommended: The sequences among which it was chosen; empty for a pipeline that the user named.
+    """
+    if not recommended:
+        is_written_out = not candidate.name or "," in candidate.name
+        return "the user has written out" if is_written_out else f"are those of the pipeline {candidate.name}"
+    count = sum(isinstance(each.built, Built) for each in recommended)
+    timed = f" and by timing {count} sequences" if count > 1 else ""
+    return f"were chosen by the network's features{timed}, without a search (sequence {candidate.name})"
+
+
+def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, choice: str) -> Path:
     """Write the deployment folder and build it by its own script, all checks included."""
     record = evaluator.deployment(candidate, evaluator.folder)
     if isinstance(record, Failure):
@@ -195,6 +214,7 @@ def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path) -> P
         build=candidate.build,
         network=evaluator.folder / NETWORK,
         model={"name": model.name, "source": model.source, "sha256": model.sha256, "batch": model.batch},
+        choice=choice,
         import_paths=opened.paths,
     )
     return write_deployment(folder, deployment, complete=lambda new: _build(evaluator, new))

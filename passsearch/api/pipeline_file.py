@@ -11,7 +11,7 @@ from typing import Any
 from passsearch.api.common import catalog_paths
 from passsearch.api.compiled_function import own_version
 from passsearch.catalog import check_factories, load
-from passsearch.core import Pipeline, check_arguments, expand_home
+from passsearch.core import Pipeline, check_arguments, expand_home, install_command
 from passsearch.dialects.contract import CompileError
 from passsearch.errors import UserError
 from passsearch.export import PIPELINE, Deployment, read_pipeline
@@ -32,6 +32,11 @@ class LoadedPipeline:
     deployment: Deployment
     factories: dict[str, str]
     folders: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        deployment = self.deployment
+        count = len(self.pipeline)
+        return f"<{type(self).__name__}: {count} passes of {deployment.dialect.name} for {deployment.title}>"
 
     @property
     def pipeline(self) -> Pipeline:
@@ -54,7 +59,7 @@ class LoadedPipeline:
         if own_version() != deployment.tvm_version:
             raise UserError(
                 f"The pipeline is of TVM {deployment.tvm_version}, and this interpreter has {own_version() or 'none'}; "
-                f"run there: pip install 'passsearch[{deployment.dialect.name}]'"
+                f"run there: {install_command(deployment.dialect.name)}"
             )
         home, _, name = deployment.dialect.bridge.partition(":")
         bridge = getattr(import_module(home), name)(deployment.target)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from passsearch.api.engine_artifacts import artifact_engine
@@ -54,16 +55,21 @@ class Rivals:
         specs = [] if obstacle else _specs(session.model.path, names)
         return cls(specs, obstacle or ("" if specs else _NONE))
 
-    def measure(self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> dict[str, Rival | FailedRival]:
-        """Return for each engine the ratio of throughputs, or why there is none.
+    def measure(
+        self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built
+    ) -> tuple[dict[str, Rival | FailedRival], float]:
+        """Return for each engine the ratio of throughputs, or why there is none; and what others took of the cores.
 
         Args:
             evaluator: The network and its compiler.
             candidate: The pipeline that was compiled.
             built: The artifact.
+
+        Returns:
+            The rivals by name, and the share of the cores' time that other processes and the host took, in percent.
         """
         if not self.specs:
-            return {}
+            return {}, 0.0
         opened, specs = evaluator.session, self.specs
         own = artifact_engine(evaluator, OWN, candidate, folder=built.folder)
         plan = EnginePlan(opened.threads, PROCESSES, ROUNDS, limit=evaluator.builder.verification.limit(candidate))
@@ -80,10 +86,13 @@ class Rivals:
             for _ in range(PROCESSES):
                 timing.run_turn()
         except EngineFailure as error:
-            return {spec.name: FailedRival(f"no engine takes the network; the last one: {error}") for spec in specs}
+            reason = f"no engine takes the network; the last one: {error}"
+            return {spec.name: FailedRival(reason) for spec in specs}, 0.0
         records = {record.spec.name: record for record in timing.comparison.records}
         rows = {spec.name: rows_by_engine(records, baseline=spec.name, plan=plan) for spec in specs}
-        return {name: _row(by_engine[OWN], by_engine[name]) for name, by_engine in rows.items()}
+        rivals = {name: _row(by_engine[OWN], by_engine[name]) for name, by_engine in rows.items()}
+        rounds = [each for process in timing.comparison.disturbances for each in process]
+        return rivals, 100 * mean([each.foreign + each.steal for each in rounds] or [0.0])
 
 
 def _obstacle(session: Session) -> str:

@@ -17,6 +17,7 @@ from filelock import FileLock
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import EXECUTORS, Device
 from passsearch.batch.start import LOCAL, python_words, setup_lines
+from passsearch.core import install_command
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import lock_file
 
@@ -30,7 +31,7 @@ POLL_S = 2.0
 """Seconds after which a process that waits for the machine looks again."""
 
 _YEAR_MIN = 365 * 24 * 60
-_MISSING = "Batch jobs need submitit; install it: pip install 'passsearch[batch]'"
+_MISSING = f"Batch jobs need submitit; install it: {install_command('batch')}"
 
 
 @dataclass(frozen=True)

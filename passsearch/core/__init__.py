@@ -1,6 +1,6 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
-from passsearch.core.advice import on_command_line
+from passsearch.core.advice import install_command, on_command_line
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.archive import (
     archive_documents,
@@ -156,6 +156,7 @@ __all__ = [
     "first_sentence",
     "folder_bytes",
     "format_input",
+    "install_command",
     "interruptible",
     "leading_batch",
     "limit_or_inf",

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 _ON_COMMAND_LINE = ContextVar("ON_COMMAND_LINE", default=False)
 
-ARGUMENTS = {"input": "inputs", "catalog": "catalogs", "to": "folder"}
+ARGUMENTS = {"input": "inputs", "catalog": "catalogs"}
 """Arguments of functions that have other names than the options."""
 
 FLAGS = frozenset({"trust", "keep-symbolic", "replay", "minimal"})
@@ -54,6 +54,11 @@ def in_python(text: str) -> str:
         parts += [_OPTION.sub(_argument, text[end : command.start()]), command.group()]
         end = command.end()
     return "".join([*parts, _OPTION.sub(_argument, text[end:])])
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra of passsearch, which is in no package index."""
+    return f"pip install -e '.[{extra}]' in a checkout of passsearch"
 
 
 def _argument(option: re.Match[str]) -> str:

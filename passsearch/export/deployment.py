@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
@@ -54,11 +55,12 @@ def write_deployment(
         The absolute path of the folder.
 
     Raises:
-        UserError: The folder has other files or cannot be written, or the source of a pass cannot be exported.
+        UserError: The folder has other files, is of another network or cannot be written, or the source of a pass
+            cannot be exported.
     """
     folder = folder.resolve()
     _log.info("exporting %s to %s", deployment.pipeline, folder)
-    check_replaceable(folder)
+    check_replaceable(folder, network=str(deployment.model.get("sha256") or ""))
     sources = _find_sources(deployment)
     # Beside the folder, not in the system's temporary folder: a rename works only within one file system.
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
@@ -68,7 +70,9 @@ def write_deployment(
         complete(partial)
         _move_into_place(partial, folder)
     except OSError as error:
-        file = f" (`{error.filename}`)" if error.filename else ""
+        # The folder that becomes the export has a name that says nothing to the user.
+        file = str(error.filename or "").replace(str(partial), str(folder))
+        file = f" (`{file}`)" if file not in ("", str(folder)) else ""
         raise UserError(
             f"Cannot export to `{folder}`: {error.strerror or error}{file}; choose another with --to."
         ) from error
@@ -210,9 +214,9 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
 
 def _summary(deployment: Deployment) -> list[str]:
     """Return the comment lines at the head of the script."""
-    model, steps = deployment.model, deployment.pipeline.passes
+    steps = deployment.pipeline.passes
     lines = [
-        f"Network: {model.get('name')}, batch {model.get('batch')}",
+        f"Network: {deployment.title}",
         f"Target: {deployment.target}",
         f"TVM: {deployment.tvm_version}",
         "Passes: " + ("none" if not steps else ", then ".join(map(str, steps))),
@@ -296,12 +300,17 @@ def _write_instructions(folder: Path, deployment: Deployment) -> None:
     (folder / README).write_text(text, encoding="utf-8")
 
 
-def check_replaceable(folder: Path) -> None:
-    """Refuse a folder with a file that neither an earlier export nor its script has written.
+def check_replaceable(folder: Path, *, network: str = "") -> None:
+    """Refuse a folder that cannot be written, or has a file that neither an earlier export nor its script has written.
+
+    Args:
+        folder: The folder.
+        network: SHA-256 of the network, by which an export of another one is refused; empty to overlook that.
 
     Raises:
-        UserError: The folder cannot be replaced.
+        UserError: The folder cannot be written or replaced.
     """
+    _check_writable(folder.resolve())
     if not folder.exists():
         return
     if not folder.is_dir():
@@ -313,17 +322,39 @@ def check_replaceable(folder: Path) -> None:
     if not present:
         return
     try:
-        # `__pycache__` is there once the script has run, because it imports the files beside it. The README says to
-        # compile the loader there.
-        exported = {ARTIFACT_FOLDER, "__pycache__", LOADER, *map(str, read_record(folder / PIPELINE).get("files", []))}
+        record = read_record(folder / PIPELINE)
     except UserError:
         raise UserError(f"`{folder}` is neither empty nor an earlier export; choose another with --to.") from None
+    # `__pycache__` is there once the script has run, because it imports the files beside it. The README says to compile
+    # the loader there.
+    exported = {ARTIFACT_FOLDER, "__pycache__", LOADER, *map(str, record.get("files", []))}
     others = sorted(present - exported)
     if others:
         raise UserError(
             f"`{folder}` is an earlier export, but `{others[0]}` in it is not part of one; "
             "move it away or choose another folder with --to."
         )
+    model = record.get("model")
+    earlier = model if isinstance(model, dict) else {}
+    if network and earlier.get("sha256", network) != network:
+        raise UserError(
+            f"The deployment `{folder}` is of another network or of other sizes (`{earlier.get('source')}`); choose "
+            "another folder with --to."
+        )
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder whose place takes no new folder."""
+    place = folder.parent
+    try:
+        place = next((parent for parent in folder.parents if parent.exists()), folder)
+        # By trial: permissions say nothing of a file system that is read-only or of the system's own.
+        Path(tempfile.mkdtemp(prefix=".passsearch-", dir=place)).rmdir()
+    except OSError as error:
+        raise UserError(
+            f"`{folder}` cannot be made: nothing can be written in `{place}` ({error.strerror}); choose another folder "
+            "with --to."
+        ) from None
 
 
 def _move_into_place(partial: Path, folder: Path) -> None:

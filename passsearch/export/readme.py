@@ -20,7 +20,6 @@ def readme(deployment: Deployment, *, files: dict[str, int], has_container: bool
         files: Size in bytes by name of each file.
         has_container: True if the folder has a container file.
     """
-    model = deployment.model
     inputs = "\n".join(f"| `{_cell(name)}` | {_type(kind)} |" for name, kind in deployment.inputs.items())
     passes = "\n".join(
         f"{place}. `{_cell(str(step))}`" for place, step in enumerate(deployment.pipeline.passes, start=1)
@@ -39,16 +38,18 @@ Build it on the kind of processor that it will run on: the code is compiled for 
         if has_container
         else ""
     )
-    return f"""# {_cell(str(model.get("name")))}, batch {model.get("batch")}
+    warning = f"\n{_cell(deployment.warning)}\n" if deployment.warning else ""
+    return f"""# {_cell(deployment.title)}
 
-This folder builds the network with the compiler passes that were searched for it, and runs it. It needs an interpreter
-with the TVM below, numpy and a C compiler (the loader in C++: a C++ compiler). It may be copied to another place, be
-read-only, and be used by another user. Change no file in it: every file is compared with its SHA-256 before it is used,
-and whatever does not fit is refused in one line that says what to do.
+This folder builds the network with the compiler passes that {_cell(deployment.choice)}, and runs it.
+{warning}
+It needs an interpreter with the TVM below, numpy and a C compiler (the loader in C++: a C++ compiler). It may be copied
+to another place, be read-only, and be used by another user. Change no file in it: every file is compared with its
+SHA-256 before it is used, and whatever does not fit is refused in one line that says what to do.
 
 | what | is |
 |---|---|
-| network | {_cell(str(model.get("source")))} |
+| network | {_cell(str(deployment.model.get("source")))} |
 | target | `{_cell(deployment.target)}` |
 | TVM | {_cell(deployment.tvm_version)} ({deployment.dialect.name}{_commit(deployment)}) |
 | build after the passes | {deployment.build.text} |

@@ -45,6 +45,8 @@ class Deployment:
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
         ranges: Ranges of the values of inputs by name, which the inputs are made in.
         mean_tolerance: Largest deviation of an output's mean magnitude, as a share of it; ``None`` if it is unknown.
+        choice: How the passes were chosen, as the end of a sentence on them.
+        warning: What a user must know of the gain, as a sentence; empty if there is nothing.
     """
 
     dialect: Dialect
@@ -66,6 +68,14 @@ class Deployment:
     reference: Mapping[str, Json] = field(default_factory=dict)
     ranges: Mapping[str, Json] = field(default_factory=dict)
     mean_tolerance: float | None = None
+    choice: str = "were searched for it"
+    warning: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name of the network, with its batch if it has one."""
+        name, batch = self.model.get("name"), self.model.get("batch")
+        return str(name) if batch is None else f"{name}, batch {batch}"
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], **others: Any) -> "Deployment":

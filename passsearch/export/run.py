@@ -63,6 +63,9 @@ def export_run(
     own_paths = tuple(str(path.resolve().parent) for path in catalogs)
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     _tell_of_other_code(run, toolchain["dialect"])
+    warning = _gain_warning(document)
+    if warning:
+        _notices.warning("%s", warning)
     return write_deployment(
         to,
         Deployment.of_record(
@@ -76,6 +79,7 @@ def export_run(
             build=BuildOptions.from_json(best["build"]),
             network=run / NETWORK,
             model=model,
+            warning=warning,
             import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )
@@ -91,6 +95,15 @@ def _minimal_form(run: Path) -> Mapping[str, Any]:
             f"{run}"
         )
     return form
+
+
+def _gain_warning(document: Mapping[str, Any]) -> str:
+    """Return that no fresh compiles have confirmed the gain, and why; empty if they have."""
+    verdict = document.get("verdict") or {}
+    if verdict.get("confirmed"):
+        return ""
+    reason = str(verdict.get("reason") or "no fresh compiles were measured").rstrip(".")
+    return f"The gain of these passes is not confirmed: {reason}."
 
 
 def _tell_of_other_code(run: Path, dialect_name: str) -> None:

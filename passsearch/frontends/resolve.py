@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Calls, TensorType, expand_home
+from passsearch.core import Calls, TensorType, expand_home, install_command
 from passsearch.errors import UserError
 from passsearch.frontends.foreign import SAVED_MODEL, require_harmless
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
@@ -172,7 +172,7 @@ def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> 
     except ImportError as error:
         raise UserError(
             f"`{request.source}` needs {error.name or name}, which does not import here ({error}); "
-            f"run: pip install 'passsearch[{PIP_EXTRAS.get(name, 'torch')}]', or export the network as ONNX."
+            f"run: {install_command(PIP_EXTRAS.get(name, 'torch'))}, or export the network as ONNX."
         ) from error
     file: ModelFile = getattr(module, function)(model, request)
     _log.debug("`%s` is %s, SHA-256 %s.", file.path, file.format, file.sha256)

@@ -53,6 +53,16 @@ def tell_training_mode(module: Any, name: str) -> None:
         )
 
 
+def refuse_compiled(module: Any) -> None:
+    """Raise an error if ``torch.compile`` has replaced a module or one inside it, which cannot be exported."""
+    for path, part in module.named_modules():
+        name = type(getattr(part, "_orig_mod", part)).__name__ + (f"` in it, `{path}" if path else "")
+        if type(part).__name__ == "OptimizedModule":
+            raise UserError(f"`{name}` is wrapped by torch.compile: give the module itself (its `_orig_mod`).")
+        if getattr(part, "_compiled_call_impl", None) is not None:
+            raise UserError(f"`{name}` was compiled by its method `compile`: give a module that was not.")
+
+
 def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) -> CheckedRun:
     """Run a module, and raise if an import of it would lose something.
 
@@ -64,7 +74,7 @@ def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) ->
 
     Raises:
         UserError: The module writes a parameter or a buffer, a second run computes something else than the first one,
-            or there is no tensor among its results.
+            because of random numbers too, or there is no tensor among its results.
     """
     first, tensors, has_aliases = _watched_run(module, call)
     if written := state.written_tensors():
@@ -80,6 +90,13 @@ def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) ->
             raise UserError(
                 f"A second run of `{name}` computes something else than the first one, because it keeps "
                 f"{_listed(changed)} from one run to the next; {ADVICE}."
+            )
+    if state.has_drawn():
+        other, _ = _run(module, call)
+        if not _agree(first, other):
+            raise UserError(
+                f"`{name}` computes something else each time it runs, because it draws random numbers even after "
+                "`eval()`; draw them in training only, as `F.dropout(x, training=self.training)` does."
             )
     if not tensor_results(first):
         raise UserError(f"`{name}` returns no tensor; return a tensor, or a tuple, list or dict of tensors.")

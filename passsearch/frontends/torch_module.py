@@ -32,7 +32,7 @@ from passsearch.frontends.source_runtimes.torch_runtime import ERRORS as _ERRORS
 from passsearch.frontends.source_runtimes.torch_runtime import TorchModule, to_array
 from passsearch.frontends.torch_aliases import without_writes
 from passsearch.frontends.torch_call import TorchCall, argument_names, program_call, read_call, tensor_results
-from passsearch.frontends.torch_checks import check_run, tell_training_mode
+from passsearch.frontends.torch_checks import check_run, refuse_compiled, tell_training_mode
 from passsearch.frontends.torch_state import inference_mode, preserved
 
 OPSET = 14
@@ -62,10 +62,12 @@ def from_module(module: Any, request: ModelRequest, *, prepare: Prepare = nullco
         prepare: Returns a context in which the module is exported.
 
     Raises:
-        UserError: Example inputs are missing or are not tensors, the module cannot be traced with them or keeps a state
-            from one run to the next, or they contradict the inputs or the batch that the user states.
+        UserError: Example inputs are missing or are not tensors, the module is compiled, cannot be traced with them,
+            keeps a state from one run to the next or draws random numbers, or they contradict the inputs or
+            the batch that the user states.
         EnvironmentFault: The folder cannot be written.
     """
+    refuse_compiled(module)
     call = read_call(module, request.example_inputs)
     if isinstance(module, torch.jit.ScriptModule):
         _check_no_gaps(module, call.tensors)

@@ -98,6 +98,13 @@ class ModuleState:
         """Restore the random generators only."""
         _set_random_states(*self._random)
 
+    def has_drawn(self) -> bool:
+        """Return whether numbers have been drawn from the random generators since then."""
+        (in_torch, on_gpus, in_numpy, in_python), now = self._random, _random_states()
+        pairs = zip([in_torch, *on_gpus], [now[0], *now[1]], strict=False)  # a run may have started CUDA
+        is_same_torch = all(torch.equal(one, other) for one, other in pairs)
+        return not (is_same_torch and all(map(np.array_equal, in_numpy, now[2])) and in_python == now[3])
+
     def written_tensors(self) -> list[str]:
         """Return the names of the parameters and buffers that were written since then, in order."""
         return [name for name, holder, key, before in self._slots if self._is_written(before, holder.get(key))]

@@ -1,10 +1,20 @@
 """A network that was compiled without a search."""
 
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
-from passsearch.report.formatting import format_ratio
+from passsearch.core import Pipeline
+from passsearch.report.formatting import format_interval, format_number, format_ratio, is_above, is_below
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
-from passsearch.results import Compilation, FailedRival, Rival, TriedPipeline
+from passsearch.report.verdict import BUSY_PERCENT
+from passsearch.results import ChosenPipeline, Compilation, FailedRival, Rival, StatedRatio, TriedPipeline
+
+FEW_PASSES = 3
+"""Largest number of passes that are listed; the README in the folder lists more."""
+
+WIDEST = 10
+"""Largest quotient of the ends of an interval around 1 that is printed; a wider one says nothing."""
 
 _ENGINES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
 
@@ -17,21 +27,44 @@ def compiled_text(compilation: Compilation) -> str:
     if len(rows) > 1:
         parts.append(table(("pipeline", "throughput"), rows, width=width, right=("throughput",)))
     parts.append(paragraph_lines(_lines(compilation), width=width))
+    if compilation.python:
+        command = [compilation.python, str(Path(compilation.folder) / "run_model.py")]
+        parts[-1] += f"\nrun with: {shlex.join(command)}"  # in one line, to be copied
     return "\n\n".join(parts)
 
 
 def _headline(compilation: Compilation) -> str:
     rivals = compilation.measured_rivals
     if not rivals:
-        return f"Compiled by `{compilation.pipeline.name or 'the pipeline'}`; no other engine was beside it."
+        return f"Compiled by `{_name(compilation.pipeline) or 'the pipeline'}`; no other engine was beside it."
     # A rival that is ahead is said first.
     order = sorted(rivals.items(), key=lambda item: min(item[1].ratio.ratio or 0, item[1].ratio_of_medians.ratio or 0))
-    return f"{'; '.join(_ratio(name, rival) for name, rival in order)}."
+    return f"{'; '.join(_comparison(name, rival) for name, rival in order)}."
 
 
-def _ratio(name: str, rival: Rival) -> str:
-    fastest, medians = map(format_ratio, (rival.ratio, rival.ratio_of_medians))
-    return f"{fastest} times {_ENGINES.get(name, name)} by the fastest runs, {medians} by medians"
+def _comparison(name: str, rival: Rival) -> str:
+    fastest, medians = map(_ratio, (rival.ratio, rival.ratio_of_medians))
+    own, other = (f"{format_number(latency.median * 1e3)} ms" for latency in (rival.latency_s, rival.rival_latency_s))
+    return (
+        f"{fastest} times the throughput of {_ENGINES.get(name, name)} by the fastest runs, {medians} by medians "
+        f"({own} beside {other}){_doubt(rival)}"
+    )
+
+
+def _ratio(ratio: StatedRatio) -> str:
+    """Return a ratio with its interval, unless that reaches far to both sides of 1."""
+    low, high = ratio.interval or (None, None)
+    if ratio.ratio is not None and low is not None and high is not None and low < 1 < high and high > WIDEST * low:
+        return f"{format_interval(ratio.ratio, None, decimals=3)} [too wide]"
+    return format_ratio(ratio)
+
+
+def _doubt(rival: Rival) -> str:
+    """Return that it is undecided which one is faster; empty where it is decided."""
+    ratios = (rival.ratio, rival.ratio_of_medians)
+    if len({(ratio.ratio or 0) > 1 for ratio in ratios}) > 1:
+        return ": undecided, because the two disagree on which is faster"
+    return "" if any(is_above(ratio, 1) or is_below(ratio, 1) for ratio in ratios) else ": undecided"
 
 
 def _tried(tried: TriedPipeline) -> tuple[str, str]:
@@ -42,13 +75,36 @@ def _tried(tried: TriedPipeline) -> tuple[str, str]:
 
 def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     seconds = compilation.seconds
+    if compilation.measured_rivals and compilation.others_percent >= BUSY_PERCENT:
+        yield (
+            "warning",
+            f"other processes took {compilation.others_percent:.0f} % of the cores' time during the comparison, and a "
+            "busy machine has other ratios than an idle one",
+        )
     yield "network", f"{compilation.model} ({', '.join(compilation.classes)})"
-    yield "pipeline", compilation.pipeline.passes or "(no explicit pass)"
+    yield "pipeline", _pipeline(compilation.pipeline)
+    reference = compilation.reference
+    yield "outputs", f"checked against {reference.runtime}" if reference.runtime else f"not proven: {reference.reason}"
     yield "target", f"{compilation.target}, toolchain {compilation.toolchain}"
     for name, rival in compilation.rivals.items():
         if isinstance(rival, FailedRival):
             yield f"not compared with {_ENGINES.get(name, name)}", rival.failure
     if compilation.rivals_reason:
         yield "not compared", compilation.rivals_reason
-    yield "seconds", f"import {seconds['import']:.1f}, build and export {seconds['build']:.1f}"
+    compared = f", comparison {seconds['rivals']:.1f}" if "rivals" in seconds else ""  # earlier versions lacked it
+    yield "seconds", f"import {seconds['import']:.1f}, build and export {seconds['build']:.1f}{compared}"
     yield "files", compilation.folder
+
+
+def _name(pipeline: ChosenPipeline) -> str:
+    """Return the name of a pipeline; empty for one that was written out, whose name is the whole of it."""
+    return "" if "," in pipeline.name else pipeline.name
+
+
+def _pipeline(pipeline: ChosenPipeline) -> str:
+    """Return the name of a pipeline, and its passes where they are few."""
+    count = len(Pipeline.parse(pipeline.passes)) if pipeline.passes else 0
+    passes = pipeline.passes or "(no explicit pass)"
+    if count > FEW_PASSES:
+        passes = f"{count} passes, which README.md in the folder lists"
+    return ": ".join(dict.fromkeys(filter(None, [_name(pipeline), passes])))

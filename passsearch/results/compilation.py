@@ -101,9 +101,11 @@ class Compilation(Record):
         classes: Names of the architecture classes.
         tried: The pipelines that were tried.
         reference: What outputs were compared with.
-        seconds: Wall time of ``import`` and ``build``.
+        seconds: Wall time of ``import``, ``build`` and ``rivals``, the comparison with other engines.
         rivals: The engines beside it, by name.
         rivals_reason: Why there are none.
+        others_percent: Percentage of the cores' time that other processes and the host took during the comparison.
+        python: The interpreter that runs the deployment; empty where this machine cannot run it.
     """
 
     schema: str
@@ -119,6 +121,8 @@ class Compilation(Record):
     seconds: Mapping[str, float]
     rivals: Mapping[str, FailedRival | Rival]
     rivals_reason: str
+    others_percent: float = 0.0
+    python: str = ""
 
     @property
     def measured_rivals(self) -> dict[str, Rival]:

@@ -1,6 +1,7 @@
 """A network compiled by the recommended pipeline: checked, exported, and timed beside other engines."""
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.evaluate.compiler import Compiler
 from passsearch.export import ARTIFACT_FOLDER, PIPELINE
+from passsearch.export.readme import README
 from passsearch.toolchain import Toolchain
 
 BROKEN = Path(__file__).parents[2] / "examples" / "broken_passes.yaml"
@@ -61,13 +63,25 @@ def test_the_recommended_sequence_is_built_and_exported(compiled: passsearch.Com
     assert [row["name"] for row in compiled["tried"]] == ["winograd-schedule-cpu"]
     assert json.loads((folder / PIPELINE).read_text())["passes"]
     assert any((folder / ARTIFACT_FOLDER).iterdir())
+    readme = (folder / README).read_text()
+    assert readme.startswith("# convolutions\n") and "were searched" not in readme
+    assert "chosen by the network's features, without a search (sequence winograd-schedule-cpu)" in readme
+
+
+def test_the_interpreter_that_runs_the_deployment_is_named(
+    compiled: passsearch.CompiledNetwork, relax: Toolchain
+) -> None:
+    *_, last = repr(compiled).splitlines()
+    assert last == f"run with: {relax.python} {compiled['folder']}/run_model.py"
+    subprocess.run(last.removeprefix("run with: ").split(), check=True, capture_output=True)
 
 
 def test_it_says_how_it_compares_with_what_the_user_has(compiled: passsearch.CompiledNetwork) -> None:
     row = compiled["rivals"]["onnxruntime"]
     intervals = [row[name]["interval"] for name in ("ratio", "ratio_of_medians")]
     assert intervals[0][0] < row["ratio"]["ratio"] < intervals[0][1]
-    assert "times ONNX Runtime" in repr(compiled).splitlines()[0]
+    assert "times the throughput of ONNX Runtime" in repr(compiled).splitlines()[0]
+    assert compiled["others_percent"] >= 0 and compiled["seconds"]["rivals"] > 0
     assert compiled.is_slower == any(high < 1 for _, high in intervals)
     assert compiled["reference"]["runtime"].startswith("ONNX Runtime")
 
@@ -101,6 +115,23 @@ def test_refusals_come_before_the_first_build(convolutions: Path, relax: Toolcha
             passsearch.compile(convolutions, to=tmp_path / "deploy", toolchain=relax.name, rivals=["onnxruntine"])
         with pytest.raises(UserError, match="neither empty nor an earlier export"):
             passsearch.compile("no network", to=tmp_path, toolchain=relax.name)
+
+
+def test_a_wrong_folder_or_pipeline_is_refused_before_the_import(
+    convolutions: Path, compiled: passsearch.CompiledNetwork, relax: Toolchain
+) -> None:
+    def refusal(network: object, **options: Any) -> str:
+        with (
+            patch("passsearch.api.compiling.open_evaluator", side_effect=AssertionError("it was imported")),
+            pytest.raises(UserError) as raised,
+        ):
+            passsearch.compile(network, toolchain=relax.name, **options)
+        return str(raised.value)
+
+    folder = compiled["folder"]
+    assert "nothing can be written in `/proc`" in refusal(convolutions, to="/proc/foo")
+    assert "Unknown pipeline `winograd`" in refusal(convolutions, to=folder, pipeline="winograd")
+    assert "is of another network" in refusal("zoo:resnet_tiny", to=folder)
 
 
 def test_a_rival_that_fails_leaves_the_others_and_all_run_on_the_samples(

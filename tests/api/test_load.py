@@ -36,5 +36,5 @@ def test_an_interpreter_without_that_tvm_says_how_to_get_it(
     result = short_plans.tune(
         tiny_network, toolchain=relax.name, trials=1, confirm=0, passes=["LegalizeOps"], out=tmp_path / "run"
     )
-    with pytest.raises(UserError, match=r"pip install 'passsearch\[relax\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '\.\[relax\]'"):
         result.compiled  # noqa: B018, a property

@@ -73,4 +73,4 @@ def test_a_missing_package_is_one_line_with_the_command(result: TuneResult, pack
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert f"{package}, which is not installed; run: pip install 'passsearch[notebook]'" in done.stdout
+    assert f"{package}, which is not installed; run: pip install -e '.[notebook]'" in done.stdout

@@ -17,7 +17,7 @@ from passsearch.batch.queues import LocalQueue
 from passsearch.batch.records import JobRecords, Submission
 from passsearch.toolchain import Toolchain, lock_file
 
-pytest.importorskip("submitit", reason="needs: pip install 'passsearch[batch]'")
+pytest.importorskip("submitit", reason="needs: pip install -e '.[batch]'")
 
 
 def batch(command: str, file: Path) -> dict[str, Any]:

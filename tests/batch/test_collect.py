@@ -267,7 +267,7 @@ def test_a_missing_submitit_is_named_in_one_line(
     file.write_text(file.read_text().replace("toolchains: [relay]", ""))
     assert cli.main(["batch", "submit", str(file), "--executor", "slurm"]) == 3
     assert capsys.readouterr().err.splitlines() == [
-        "error: Batch jobs need submitit; install it: pip install 'passsearch[batch]'"
+        "error: Batch jobs need submitit; install it: pip install -e '.[batch]' in a checkout of passsearch"
     ]
 
 

@@ -21,7 +21,7 @@ from passsearch.toolchain import Toolchain
 LIMIT_S = 1800
 FINISHED = 4
 
-pytest.importorskip("submitit", reason="needs: pip install 'passsearch[batch]'")
+pytest.importorskip("submitit", reason="needs: pip install -e '.[batch]'")
 
 Passsearch = Callable[..., dict[str, Any]]
 

@@ -16,6 +16,7 @@ from passsearch.errors import EnvironmentFault, UserError
     [
         ("give its sizes, for example: --input x:float32[1,3]", 'give its sizes, for example: inputs="x:float32[1,3]"'),
         ("choose another folder (--out).", "choose another folder (out=)."),
+        ("choose another with --to.", "choose another with to=."),
         ("or --trust (trust=True).", "or trust=True."),
         ("choose one: --function decode.", 'choose one: function="decode".'),
         ("give --catalog FILE (catalogs=)", 'give catalogs="FILE"'),

@@ -1,12 +1,14 @@
-"""The pool of machines and the checks of inputs, without a compiler."""
+"""The pool of machines and the checks of inputs and folders, without a compiler."""
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from passsearch.standalone.deployment.checked_files import Built, DeploymentError
 from passsearch.standalone.deployment.machine_pool import InputError, MachinePool, Network
 
 OPEN = [["x", "float32", ["n", 8]], ["mask", "bool", ["n"]], ["any", "int32", ["*"]]]
@@ -68,3 +70,33 @@ def test_a_machine_that_has_failed_is_not_used_again() -> None:
     with pytest.raises(ZeroDivisionError):
         pool.run(0)
     assert pool.run(0) == pool.run(0) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "and is None"),
+        ("cat.jpg", "and is the text 'cat.jpg'"),
+        (object(), "and is a value of type `object` without numbers"),
+        (["a", "b"], "and is a value of type `list` without numbers"),
+    ],
+)
+def test_what_has_no_numbers_is_named_in_plain_words(value: object, words: str) -> None:
+    network = network_of([["x", "float32", [1, 8]]])
+    with pytest.raises(InputError) as refusal:
+        network(value)
+    assert str(refusal.value) == f"`x` must be float32[1, 8], {words}; give an array of numbers"
+
+
+def test_a_network_has_one_machine_at_least() -> None:
+    with pytest.raises(ValueError, match="`machines` must be 1 or more; got 0"):
+        Network(lambda: lambda arrays: [], [], 0)
+
+
+@pytest.mark.parametrize(("is_built", "advice"), [(True, "; load that"), (False, "; run build_model.py first")])
+def test_the_exported_folder_in_place_of_its_build_is_named(tmp_path: Path, is_built: bool, advice: str) -> None:
+    (tmp_path / "pipeline.json").touch()
+    if is_built:
+        (tmp_path / "built").mkdir()
+    with pytest.raises(DeploymentError, match=f"is the exported folder, and its build is .*built{advice}"):
+        Built(tmp_path)

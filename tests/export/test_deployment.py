@@ -18,7 +18,7 @@ import passsearch
 from passsearch.core import BuildOptions, PassSpec, Pipeline
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
-from passsearch.export import Deployment, read_pipeline, write_deployment
+from passsearch.export import Deployment, check_replaceable, read_pipeline, write_deployment
 from passsearch.measure.outputs import digest
 from passsearch.standalone.deployment.checked_files import own_digest, write_sums
 from passsearch.toolchain import Toolchain
@@ -238,6 +238,32 @@ def test_an_earlier_export_is_replaced(
     assert caplog.messages[-1] == f"replaced the earlier export in {folder}"
 
 
+def test_the_deployment_of_another_network_is_not_replaced(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    (folder / "built").mkdir()
+    (folder / "built" / "network.so").touch()
+    other = replace(deployment, model={**deployment.model, "sha256": "cd"})
+    for refused in (lambda: check_replaceable(folder, network="cd"), lambda: write_deployment(folder, other)):
+        with pytest.raises(UserError, match=r"is of another network .*`zoo:resnet_tiny`.*; choose another folder"):
+            refused()
+    assert (folder / "built" / "network.so").exists()
+    check_replaceable(folder)
+    write_deployment(folder, deployment)
+    assert not (folder / "built").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_by_its_own_name(tmp_path: Path, deployment: Deployment) -> None:
+    # Not even the superuser, as whom tests may run, makes folders there.
+    with pytest.raises(UserError, match=r"^`/proc/foo/bar` cannot be made: nothing can be written in `/proc`"):
+        check_replaceable(Path("/proc/foo/bar"))
+    check_replaceable(tmp_path / "new" / "deploy")
+    assert not (tmp_path / "new").exists()
+    too_long = tmp_path / ("x" * 250)  # and longer with what it is called before it is complete
+    with pytest.raises(UserError, match=r"Cannot export to .*File name too long") as refusal:
+        write_deployment(too_long, deployment)
+    assert "partial" not in str(refusal.value)
+
+
 def test_the_working_folder_is_not_replaced(
     tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +370,18 @@ def test_the_readme_names_the_network_its_passes_and_the_size_of_every_file(
     assert {"Containerfile", "__init__.py"} <= {file.name for file in files}
     for file in files:
         assert f"| `{file.relative_to(folder)}` | {file.stat().st_size:,} |" in text
+
+
+def test_the_readme_says_how_the_passes_were_chosen(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    assert "compiler passes that were searched for it, and runs it.\n\nIt needs" in (folder / "README.md").read_text()
+    model = {**deployment.model, "batch": None}
+    choice, warning = "are those of the pipeline schedule-cpu", "The gain is not confirmed."
+    write_deployment(folder, replace(deployment, model=model, choice=choice, warning=warning))
+    text = (folder / "README.md").read_text()
+    assert text.startswith("# resnet_tiny\n")
+    assert f"compiler passes that {choice}, and runs it.\n\n{warning}\n\nIt needs" in text
+    assert (folder / "build_model.py").read_text().splitlines()[1] == "# Network: resnet_tiny"
 
 
 def test_a_name_stays_in_its_cell_of_the_readme(tmp_path: Path, deployment: Deployment) -> None:
@@ -518,6 +556,11 @@ def test_a_pipeline_is_refused_where_its_tvm_is_missing(tmp_path: Path, deployme
     folder = write_deployment(tmp_path / "deploy", replace(deployment, tvm_version="0.8.0"))
     with pytest.raises(UserError, match=r"is of TVM 0\.8\.0, and this interpreter has .*pip install"):
         passsearch.load_pipeline(folder).apply(object())
+
+
+def test_a_pipeline_prints_in_a_line(tmp_path: Path, deployment: Deployment) -> None:
+    pipeline = passsearch.load_pipeline(write_deployment(tmp_path / "deploy", deployment))
+    assert repr(pipeline) == "<LoadedPipeline: 4 passes of relay for resnet_tiny, batch 1>"
 
 
 @pytest.mark.toolchain

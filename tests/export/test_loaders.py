@@ -114,7 +114,8 @@ CALLS = {
     "network(image.astype('float64'), bias)": "`image` must be float32[1, 1024], and is float64[1, 1024]; convert it: ",
     "network(np.zeros((8, 1024), 'float32'), bias)": "is float32[8, 1024]; call it once for each batch of 1, or export",
     "network(image[0], bias)": "`image` must be float32[1, 1024], and is float32[1024]",
-    "network(image, 'text')": "`bias` must be float32[1, 1024], and is <U4[]",
+    "network(image, 'text')": "`bias` must be float32[1, 1024], and is the text 'text'; give an array of numbers",
+    "network(image, None)": "`bias` must be float32[1, 1024], and is None; give an array of numbers",
     "network(image, [[1], [1, 2]])": "`bias` is no array: ",
 }
 """What a network says to calls that it does not take."""

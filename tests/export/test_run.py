@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -41,3 +42,17 @@ def test_an_edited_result_is_not_exported(name: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=words):
         export_run(result, tmp_path, to=tmp_path / "deployment")
     assert not (tmp_path / "deployment").exists()
+
+
+def test_a_gain_that_is_not_confirmed_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / NETWORK).write_text("{}")
+    (tmp_path / "run.json").write_text("{}")
+    reason = RESULT["verdict"]["reason"]
+    confirmed = {**RESULT, "verdict": {**RESULT["verdict"], "confirmed": True}}
+    for result, notices in ((RESULT, 1), (confirmed, 0)):
+        caplog.clear()
+        with patch("passsearch.export.run.write_deployment") as write:
+            export_run(result, tmp_path, to=tmp_path / "deployment")
+        warning = f"The gain of these passes is not confirmed: {reason}." if notices else ""
+        assert write.call_args.args[1].warning == warning
+        assert sum("is not confirmed" in message for message in caplog.messages) == notices

@@ -204,7 +204,7 @@ def test_a_missing_framework_is_named_with_its_install_command(tmp_path, monkeyp
         monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
     (tmp_path / name).write_text("{}")
     path = tmp_path if name == "config.json" else tmp_path / name
-    expected = rf"needs {missing}, which does not import here .*pip install 'passsearch.{extra}.', or export"
+    expected = rf"needs {missing}, which does not import here .*pip install -e '..{extra}.' in a .*, or export"
     with pytest.raises(UserError, match=expected) as refusal:
         resolve(path, folder=tmp_path / "kept")
     assert "\n" not in str(refusal.value)

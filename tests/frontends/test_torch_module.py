@@ -345,3 +345,42 @@ def test_a_checkpoint_is_not_torchscript(tmp_path):
 def test_a_path_does_not_load_torch(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     resolve("zoo:resnet_tiny", folder=tmp_path)
+
+
+class Restless(torch.nn.Module):
+    """A layer behind a dropout that stays after ``eval()``."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return torch.nn.functional.dropout(self.linear(x), training=True)
+
+
+class Drawing(Restless):
+    """Draws numbers on which its results do not depend."""
+
+    def forward(self, x):
+        return self.linear(x) + 0 * torch.rand(16)
+
+
+def test_a_module_that_draws_random_numbers_is_refused_for_that(tmp_path):
+    x = torch.ones(4, 16)
+    with pytest.raises(UserError, match="`Restless` computes something else each time it runs"):
+        resolve(Restless(), example_inputs=x, folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert resolve(Drawing(), example_inputs=x, folder=tmp_path).path.exists()
+
+
+def test_a_compiled_module_is_refused_by_its_cause(tmp_path):
+    x, module = torch.ones(4, 16), torch.nn.Linear(16, 16)
+    wrapped = torch.compile(module, backend="eager")
+    with pytest.raises(UserError, match=r"`Linear` is wrapped by torch\.compile: give the module itself"):
+        resolve(wrapped, example_inputs=x, folder=tmp_path)
+    with pytest.raises(UserError, match=r"`Linear` in it, `0` is wrapped by torch\.compile"):
+        resolve(torch.nn.Sequential(wrapped), example_inputs=x, folder=tmp_path)
+    assert resolve(module, example_inputs=x, folder=tmp_path).path.exists()
+    module.compile(backend="eager")
+    with pytest.raises(UserError, match="`Linear` was compiled by its method `compile`"):
+        resolve(module, example_inputs=x, folder=tmp_path)

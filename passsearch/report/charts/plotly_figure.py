@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from passsearch.core import printable
+from passsearch.core import install_command, printable
 from passsearch.errors import UserError
 from passsearch.report.charts.chart import Axis, Chart, Series
 from passsearch.report.charts.svg import chart_svg
 
-INSTALL = "pip install 'passsearch[notebook]'"
+INSTALL = install_command("notebook")
 """Command that installs what figures and data frames need."""
 
 _SHAPES = {"line": "linear", "steps": "hv", "segments": "linear"}

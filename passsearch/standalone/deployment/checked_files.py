@@ -136,6 +136,10 @@ class Built:
         self.folder = folder
         if not folder.is_dir():
             raise DeploymentError(f"{folder} is missing; run build_model.py first.")
+        if (folder / PIPELINE).is_file() and not (folder / SUMS).exists():
+            built = folder / "built"
+            advice = "load that" if built.is_dir() else "run build_model.py first, and load that"
+            raise DeploymentError(f"{folder} is the exported folder, and its build is {built}; {advice}.")
         self._sums = self._read_sums()
         self.processor: list[str] = []
         self.inputs: dict[str, list[Any]] = {}

@@ -31,6 +31,8 @@ class MachinePool:
             make: Function that returns another machine, which is a function.
             machines: See the attribute; by default as many as this process may use processors.
         """
+        if machines is not None and machines < 1:
+            raise ValueError(f"`machines` must be 1 or more; got {machines}")
         self.machines = machines or len(os.sched_getaffinity(0))
         self._make, self._making = make, threading.Lock()
         self._places = threading.BoundedSemaphore(self.machines)
@@ -107,6 +109,8 @@ def _check(name: str, value: Any, dtype: str, shape: Any, sizes: dict[str, int])
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"`{name}` is no array: {str(error).splitlines()[0]}") from None
+    if array.dtype.kind in "OSU":
+        raise InputError(f"`{name}` must be {_type(dtype, shape)}, and is {_kind(value)}; give an array of numbers")
     if shape == ["*"]:
         shape = array.shape
     sized = zip(shape, array.shape)
@@ -122,6 +126,13 @@ def _check(name: str, value: Any, dtype: str, shape: Any, sizes: dict[str, int])
     open_sizes = "".join(f", where {size} is {sizes[size]}" for size in shape if size in sizes)
     wanted_type = f"{_type(dtype, shape)}{open_sizes}"
     raise InputError(f"`{name}` must be {wanted_type}, and is {_type(array.dtype, array.shape)}{hint}")
+
+
+def _kind(value: Any) -> str:
+    """Return in words what a value without numbers is."""
+    if isinstance(value, (str, bytes)):
+        return f"the text {value[:60]!r}"
+    return "None" if value is None else f"a value of type `{type(value).__name__}` without numbers"
 
 
 def _type(dtype: Any, shape: Any) -> str:
