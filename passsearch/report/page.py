@@ -27,7 +27,7 @@ from passsearch.report.elements import definitions, details, html_table, note, p
 from passsearch.report.formatting import format_latency_ms, format_number, format_ratio, format_time, html_text
 from passsearch.report.headline import headline_text
 from passsearch.report.html import front_html
-from passsearch.report.rows import column_titles, label, level_rows, levels_title, result_rows
+from passsearch.report.rows import column_titles, level_rows, levels_title, load_note, result_rows, trial_rows
 from passsearch.report.run_record import RunRecord
 from passsearch.report.runs_table import RUN_TITLES, run_cells
 from passsearch.report.text import evidence_lines, failure_lines, setup_lines
@@ -102,17 +102,18 @@ def _ablation(record: RunRecord) -> Iterable[str]:
 def _history(record: RunRecord) -> Iterable[str]:
     yield chart_html(history_chart(record))
     yield f"<h3>Throughput and compile time</h3>{chart_html(pareto_chart(record))}"
-    rows = [
+    rows = trial_rows(record.result)
+    cells = [
         (
-            label(trial),
-            format_latency_ms(trial.latency_s),
-            format_ratio(trial.ratio),
-            format_number(trial.compile_s),
+            row.label,
+            format_latency_ms(row.latency_s),
+            format_ratio(row.throughput_ratio),
+            format_number(row.candidate.compile_s),
         )
-        for trial in record.result.trials
+        for row in rows
     ]
     titles = ("candidate", "latency ms", f"throughput/{record.result.baseline_name}", "compile s")
-    yield details(f"All {len(rows)} candidates", html_table(titles, rows))
+    yield details(f"All {len(rows)} candidates", html_table(titles, cells), note(load_note(rows)))
 
 
 def _space(record: RunRecord) -> Iterable[str]:
@@ -177,7 +178,8 @@ def _side_by_side(records: Sequence[RunRecord]) -> Iterable[str]:
         chart = ratio_chart(title, "times better than the run's own baseline", rows, colours=colours)
         charts.append(f"<h3>{title}</h3>{chart_html(chart)}" if chart.series else "")
     table = html_table(RUN_TITLES, [run_cells(record) for record in records], is_text=True)
-    yield section("Gains", table, *charts)
+    hidden = load_note(result_rows(result)[-1] for result in results)
+    yield section("Gains", table, note(hidden), *charts)
 
 
 def _run_name(result: RunResult) -> str:

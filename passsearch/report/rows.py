@@ -1,6 +1,6 @@
 """Rows of the tables and plots of results and comparisons."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
@@ -12,7 +12,17 @@ from passsearch.report.formatting import (
     format_number,
     format_ratio,
 )
-from passsearch.results import BestOfCatalog, Candidate, Comparison, NamedPipeline, RunResult, StatedRatio
+from passsearch.results import (
+    BestOfCatalog,
+    Candidate,
+    Comparison,
+    Latency,
+    NamedPipeline,
+    RunResult,
+    StatedRatio,
+    contradicts,
+    is_withheld,
+)
 
 Measured: TypeAlias = RunResult | Comparison
 
@@ -20,14 +30,6 @@ C = TypeVar("C", bound=Candidate)
 
 RATIO_ONE = StatedRatio(1.0)
 """Ratio of the baseline to itself."""
-
-MOST_CONTRADICTION = 1.2
-"""Largest factor between two latencies' ratio and the ratio that runs in turns have read.
-
-A search times each candidate at another moment, and the machine may be busy at one of them: the ratio to what ran in
-turns with it then holds, and the latency does not. Where two candidates were confirmed side by side, both come from the
-same processes, and a contradiction is evidence.
-"""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Row:
     compile_ratio: StatedRatio | None
     is_withheld: bool = False
 
+    @property
+    def latency_s(self) -> Latency | None:
+        """The latency, where it is shown."""
+        return None if self.is_withheld else self.candidate.latency_s
+
     def cells(self, document: Measured) -> tuple[str, ...]:
         """Return one text per column of ``column_titles(document)``."""
         measured = self.candidate
@@ -62,7 +69,7 @@ class Row:
         threads = (measured.conditions or {}).get("threads")
         return (
             self.label,
-            format_latency_ms(None if self.is_withheld else measured.latency_s),
+            format_latency_ms(self.latency_s),
             format_number(None if self.is_withheld else measured.throughput_per_s, 4),
             format_ratio(self.throughput_ratio),
             format_number(measured.compile_s),
@@ -95,29 +102,21 @@ def shows_memory(document: Measured) -> bool:
 
 def recalled_note(result: RunResult) -> str:
     """Return the meaning of the rows' asterisk, which results of earlier versions have; empty if no row has one."""
-    if not any(row.candidate.recalled for row in _all_rows(result)):
+    if not any(row.candidate.recalled for row in all_rows(result)):
         return ""
     return "built or timed by an earlier run, and recalled from the fact cache; --fresh measures anew"
 
 
-def load_note(result: RunResult) -> str:
+def load_note(rows: Iterable[Row]) -> str:
     """Return why a row has no latency although it has a ratio; empty if all have one."""
-    if not any(row.is_withheld for row in _all_rows(result)):
+    if not any(row.is_withheld for row in rows):
         return ""
     return "timed while the machine had another load than for the baseline; the ratio is of runs in turns"
 
 
-def _all_rows(result: RunResult) -> tuple[Row, ...]:
+def all_rows(result: RunResult) -> tuple[Row, ...]:
+    """Return the rows of all tables of a result as text."""
     return (*result_rows(result), *level_rows(result), *front_rows(result))
-
-
-def _contradicts(reference: Candidate | None, candidate: Candidate, ratio: StatedRatio | None) -> bool:
-    """Return whether the latency of a candidate contradicts its ratio to the reference."""
-    own_s, other_s = (each and each.latency_s and each.latency_s.median for each in (candidate, reference))
-    if not own_s or not other_s or not ratio or not ratio.ratio:
-        return False
-    factor = other_s / own_s / ratio.ratio
-    return max(factor, 1 / factor) > MOST_CONTRADICTION
 
 
 def has_sensor_readings(document: Measured) -> bool:
@@ -133,9 +132,6 @@ def result_rows(result: RunResult) -> list[Row]:
     timed beside the winner; it is the build of the search, so what a confirmation reads of fresh compiles stays empty.
     """
     reference, best, throughput = result.baseline, result.best, result.ratio_of(THROUGHPUT.name)
-    # Beside a slow baseline the winner has few runs, so it has processes of its own.
-    number = result.verdict.processes
-    is_apart = number is None or not best.latency_s or best.latency_s.processes != number
     rows = [
         Row(_mark(result.baseline_name, reference), reference, RATIO_ONE, RATIO_ONE),
         Row(
@@ -143,14 +139,14 @@ def result_rows(result: RunResult) -> list[Row]:
             best,
             throughput,
             result.ratio_of(COMPILE_TIME.name),
-            is_apart and _contradicts(reference, best, throughput),
+            is_withheld(result, best, throughput),
         ),
     ]
     if sequence := _sequence(result, is_confirmed=True):
         # All but compile time and consumption was measured beside the winner.
         timed = replace(sequence, compile_s=None, energy_j=None, power_w=None, temperature_c=None)
-        is_withheld = is_apart and _contradicts(reference, timed, sequence.ratio)
-        rows.insert(1, Row(_mark(str(sequence.name), sequence), timed, sequence.ratio, None, is_withheld))
+        is_hidden = is_withheld(result, timed, sequence.ratio)
+        rows.insert(1, Row(_mark(str(sequence.name), sequence), timed, sequence.ratio, None, is_hidden))
     return rows
 
 
@@ -204,10 +200,15 @@ def front_rows(result: RunResult) -> list[Row]:
     return rows if len(rows) > 1 else []
 
 
+def trial_rows(result: RunResult) -> list[Row]:
+    """Return the rows of all candidates, as the search measured them."""
+    return [_row(label(trial), trial, search_baseline(result)) for trial in result.trials]
+
+
 def _row(name: str, candidate: Candidate, reference: Candidate | None) -> Row:
     """Return the row of what the search measured."""
     ratio, compile_ratio = candidate.ratio, _compile_ratio(reference, candidate)
-    return Row(name, candidate, ratio, compile_ratio, _contradicts(reference, candidate, ratio))
+    return Row(name, candidate, ratio, compile_ratio, contradicts(reference, candidate, ratio))
 
 
 def _mark(name: str, candidate: Candidate) -> str:

@@ -19,6 +19,7 @@ from passsearch.report.formatting import (
 from passsearch.report.headline import headline_text
 from passsearch.report.rows import (
     Row,
+    all_rows,
     column_titles,
     front_rows,
     level_rows,
@@ -166,7 +167,7 @@ def evidence_lines(result: RunResult) -> Iterator[tuple[str, str]]:
     yield from _input_lines(result.model.inputs or {})
     if note := recalled_note(result):
         yield "*", note
-    if note := load_note(result):
+    if note := load_note(all_rows(result)):
         yield f"latency {MISSING}", note
     yield "space", _space(result.space)
     if result.space.idle:

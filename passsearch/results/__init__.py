@@ -55,6 +55,7 @@ from passsearch.results.run import (
     Winner,
 )
 from passsearch.results.setup import MeasuredNetwork
+from passsearch.results.shown_latency import contradicts, is_withheld, winner_latency
 from passsearch.results.space import CertificateCheck, ClosedPart, ExploredSpace, PassPair, SequenceCount, SpaceGraph
 
 __all__ = [
@@ -145,4 +146,7 @@ __all__ = [
     "Verdict",
     "Winner",
     "Worth",
+    "contradicts",
+    "is_withheld",
+    "winner_latency",
 ]

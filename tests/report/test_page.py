@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from passsearch.cli.app import application
-from passsearch.report import RunRecord, read_run, report_page
+from passsearch.report import RunRecord, read_run, report_page, runs_side_by_side_text
 from passsearch.report.commands import tune_command
-from passsearch.results import Ablation, RunResult
+from passsearch.report.formatting import format_latency_ms
+from passsearch.results import Ablation, RunResult, StatedRatio, winner_latency
 
 read = RunResult.from_json
 
@@ -116,6 +117,27 @@ def test_several_runs_stand_side_by_side(run: Path) -> None:
     assert "<h1>2 runs side by side</h1>" in page
     assert page.count("<details><summary>resnet") == 2
     assert page.count("<h2>Make it again</h2>") == 2
+
+
+def test_a_latency_that_contradicts_its_ratio_is_shown_nowhere(run: Path) -> None:
+    record = read_run(run)
+    [_, trial] = record.result.trials
+    assert trial.latency_s and trial.latency_s.median
+    latency = format_latency_ms(trial.latency_s)
+    assert latency not in report_page([record]).partition("All 2 candidates")[2], "the list of all candidates"
+
+    ratios = {**(record.result.ratios or {}), "throughput": StatedRatio(3.0)}
+    record = replace(record, result=replace(record.result, ratios=ratios))
+    assert winner_latency(record.result) is None
+    for text in (report_page([record, record]), runs_side_by_side_text([record, record], width=132)):
+        table = text.partition("<details>")[0].partition("Evidence")[0]
+        assert latency not in table and "another load than for the baseline" in table
+
+
+def test_a_run_that_is_named_like_its_network_is_named_once(run: Path) -> None:
+    record = read_run(run)
+    text = runs_side_by_side_text([record, replace(record, folder=Path("resnet18"))], width=132)
+    assert "\nrun: resnet18 compiles" in text and "\nresnet18 compiles" in text
 
 
 def test_the_command_of_a_run_is_accepted_by_the_command_line(run: Path) -> None:
