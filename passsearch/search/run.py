@@ -30,6 +30,7 @@ from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.recommendation import Recommendation, recommend
+from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
@@ -235,6 +236,7 @@ class _Execution:
         only = None if options.passes is None else options.requested_passes
         space, for_speed = analysis.space(session.catalog, only), options.objectives[0].is_speed
         usual = first_trials(session, analysis, only=only, for_speed=for_speed)
+        order, recommended = self._evaluator.gains.order, recommended_sequences(session, analysis)
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
             self._evaluator,
@@ -242,7 +244,7 @@ class _Execution:
             options=options,
             baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
-            first=self._evaluator.gains.order(usual, allowed=space.names) if for_speed else usual,
+            first=order(usual, recommended, allowed=space.names) if for_speed else usual,
             time_limit=self._time_limit,
             progress=self._note_candidate,
             explorer=self._evaluator.applier,
