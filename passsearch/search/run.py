@@ -160,8 +160,10 @@ class _Execution:
         start_s = min(max(folder.log.clock_s - source_s - spent_s, FRESH_PROCESS_S), LONGEST_START_S)
         # Not wall time: a resumed run, which reads its log, stops at the same trial for the same time limit.
         self._time_limit = TimeLimit(run.session.limits.timeout_s, lambda: folder.log.clock_s)
-        has_meter = run.session.sensors.meter is not None
-        self._time_plan = TimePlan(run.session.plans, run.options, self._time_limit, has_meter, start_s)
+        has_meter, log = run.session.sensors.meter is not None, folder.log
+        self._time_plan = TimePlan(
+            run.session.plans, run.options, self._time_limit, has_meter, start_s, log.earlier_s, folder.earlier_limit_s
+        )
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
@@ -261,6 +263,8 @@ class _Execution:
                 self._note(self._time_plan.estimate(baseline))
             return math.inf
         end_s, text = self._time_plan.search_end(baseline, fastest)
+        if not self._plan and (note := self._time_plan.earlier_text):
+            self._note(note)
         if text != self._plan:
             self._note(text)
         self._plan = text
