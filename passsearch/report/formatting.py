@@ -12,7 +12,7 @@ MISSING = "–"
 MOST_FLOOR = 1.0
 """Largest noise floor that is printed; results of earlier versions have floors of 1e10 %."""
 
-WIDEST = 20
+WIDEST = 10
 """Largest quotient of the ends of an interval that is printed; two processes that differ give wider ones."""
 
 
