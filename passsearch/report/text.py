@@ -50,7 +50,7 @@ from passsearch.results import (
 
 SOURCES = {
     "baseline": "nobody: it is the baseline {name}",
-    "sequence": "the catalog, as the sequence {name}, without passes that change nothing here",
+    "sequence": "the catalog, as the sequence {name}, without passes that leave the IR as it is here",
     "composition": "the search, which decided on each region and kernel by the times of kernels",
     "explored state": "the search, among the states it explored (sampler {name})",
     "sampler": "the search's sampler {name}",
