@@ -1,6 +1,7 @@
 """Architecture classes: rules over features, parsed from data, with the evidence for or against every class."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,6 +12,7 @@ from passsearch.errors import UserError
 # Placeholders that the evidence text of a rule may contain.
 _COUNT_FIELDS = ("count", "first", "detail", "feature")
 _RATIO_FIELDS = ("part", "whole", "percent")
+_PLURAL = re.compile(r"^(1 (?:[\w-]+ )?[\w-]*[^\Ws])s\b")  # "1 residual adds"
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,8 @@ def _judge_count(condition: Count, fingerprint: Fingerprint) -> _Verdict:
         return _Verdict(False, (f"{got}, at most {condition.maximum} allowed",))
     values = {"count": feature.count, "first": feature.first, "detail": feature.detail}
     text = condition.evidence.format(feature=condition.feature, **values)
+    if feature.count == 1:
+        text = _PLURAL.sub(r"\1", text)
     # A condition with minimum 0 holds for an absent feature, which has no first operator to name.
     return _Verdict(True, (text,) if feature.count else ())
 

@@ -6,10 +6,11 @@ from passsearch.catalog.foreign_factories import check_factories, find_folders
 from passsearch.catalog.learning import format_proposal, summarize_spaces
 from passsearch.catalog.loader import find_entry, load
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
-from passsearch.catalog.selection import PassDecision, Selection, require_searchable, select_passes
+from passsearch.catalog.selection import NEVER, PassDecision, Selection, require_searchable, select_passes
 from passsearch.catalog.yaml_files import read_yaml
 
 __all__ = [
+    "NEVER",
     "Catalog",
     "CatalogEntry",
     "Fields",

@@ -117,7 +117,7 @@ def _objection(entry: CatalogEntry, classes: Collection[str], *, fingerprint: Fi
     if EVERY_CLASS not in entry.classes and not set(entry.classes) & set(classes):
         return f"serves {_join(entry.classes)}; this network is {_join(sorted(classes))}"
     if entry.features and not _matching_features(entry, fingerprint):
-        return f"needs {_join(entry.features, ' or ')}; this graph has none"
+        return f"needs {_join(entry.features, ' or ')}; this graph has none that depends on its input"
     return ""
 
 

@@ -27,6 +27,7 @@ SLOW_S = 3.0
 def analyze(
     model: Model,
     *,
+    show_all: Annotated[bool, typer.Option("--all", help="Also list the passes that are never searched.")] = False,
     shared: Shared,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +45,7 @@ def analyze(
             progress=progress,
         )
     document = {"model": model, **analysis.to_json()}
-    print_result(document, analysis_text(document), as_json=as_json)
+    print_result(document, analysis_text(document, has_all=show_all), as_json=as_json)
 
 
 def zoo(*, as_json: AsJson = False) -> None:

@@ -299,6 +299,8 @@ def _close(declared: DeclaredInput, *, sizes: Mapping[str, int], batch: int | No
     if declared.shape is None or len(closed) < len(shape):
         # Without a declared rank the example shows an image, the most frequent case.
         example_shape = tuple(size if isinstance(size, int) else 1 for size in shape) or (1, 3, 224, 224)
-        example = format_input(declared.name, TensorType(example_shape, declared.dtype))
-        raise UserError(f"Input `{declared}` has open dimensions; give its sizes, for example: --input {example}")
+        example = f"--input {format_input(declared.name, TensorType(example_shape, declared.dtype))}"
+        if batch is None and shape and not isinstance(shape[0], int) and len(closed) == len(shape) - 1:
+            example = f"--batch 1, or {example}"
+        raise UserError(f"Input `{declared}` has open dimensions; give its sizes, for example: {example}")
     return TensorType(closed, declared.dtype)

@@ -76,7 +76,9 @@ def with_samples(inputs: CheckInputs, file: Path) -> CheckInputs:
     unknown = next((name for name in arrays if name not in inputs.types), None)
     if unknown is not None:
         known = ", ".join(f"`{name}`" for name in inputs.types)
-        raise UserError(f"`{file}` has an array `{unknown}`; {suggest_name(unknown, inputs.types)} Inputs: {known}.")
+        guess = suggest_name(unknown, inputs.types) or f"its arrays are named like the inputs, which are {known}."
+        example = _EXAMPLE.format(name=next((name for name in inputs.types if name not in arrays), "NAME"))
+        raise UserError(f"`{file}` has an array `{unknown}`; {guess} Write it again: {example}")
     counts = {name: _count(name, kind, arrays, file) for name, kind in inputs.types.items()}
     several = {count for count in counts.values() if count is not None}
     if len(several) > 1:

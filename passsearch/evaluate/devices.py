@@ -6,9 +6,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from passsearch.core import suggest_name
 from passsearch.errors import UserError
 from passsearch.measure import Sensors
 from passsearch.toolchain import Toolchain, lock_file, target_options, with_triple
+
+KINDS = ("llvm", "cuda", "c", "rocm", "metal", "opencl", "vulkan", "webgpu", "hexagon", "nvptx")
+"""Usual kinds of targets, to which mistyped ones are compared; a compiler may know others."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,8 +36,16 @@ def device_of(target: str) -> str:
 
 
 def complete_target(target: str, toolchain: Toolchain, probe_sensors: Callable[[str], Sensors]) -> str:
-    """Return the user's target with what it leaves open: the triple of a CPU, the architecture of a GPU."""
-    return _with_architecture(with_triple(target, toolchain), probe_sensors)
+    """Return the user's target with what it leaves open: the triple of a CPU, the architecture of a GPU.
+
+    Raises:
+        UserError: No GPU reports its architecture, or the kind of target is a known one mistyped.
+    """
+    complete = with_triple(target, toolchain)
+    kind = str(target_options(target).get("kind") or target.split()[0])
+    if kind not in KINDS and (guess := suggest_name(kind, KINDS)):
+        raise UserError(f"Impossible target `{target}`: there is no kind `{kind}`; {guess}")
+    return _with_architecture(complete, probe_sensors)
 
 
 def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> str:

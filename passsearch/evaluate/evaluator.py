@@ -260,6 +260,10 @@ class WorkerEvaluator:
             return Failure("infra", "measure", "", reason)
         return self._kernels.variants(network, kernel, steps)
 
+    def is_timed(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> bool:
+        """Return whether a schedule of a kernel is timed; see ``KernelProfiler.is_timed``."""
+        return self._kernels.is_timed(network, kernel, step)
+
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         """Time schedules of several kernels; see ``KernelProfiler.time_ahead``."""
         return not self.session.cannot_run_reason and self._kernels.time_ahead(network, kernels, steps)

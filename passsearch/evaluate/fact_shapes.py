@@ -83,6 +83,8 @@ def _read_first(fact: Fact) -> None:
         _read_gain(row)
     if not all(_is(gain, NUMBER) for gain in fact["gains"].values()):
         raise ValueError("gains are numbers")
+    if not all(_is(text, TEXT) for text in fact.get("recommended", ())):
+        raise ValueError("candidates are texts")
 
 
 def _read_samples(fact: Fact) -> None:

@@ -158,6 +158,11 @@ class FactStore:
         fact = self.recall(kind, key)
         return self.record(kind, key, fact=make()) if fact is None else fact
 
+    def is_known(self, kind: str, key: str) -> bool:
+        """Return whether this run has a fact that is not made again; the clock of the log stays as it is."""
+        fact = self._run_log.peek(kind, key)
+        return fact is not None and fact.get("failure", {}).get("kind") in LASTING_FAILURES
+
     def precedes_sampling(self, kind: str, key: str) -> bool:
         """Return whether this run had the fact when its sampler started."""
         times = self._run_log.times

@@ -1,5 +1,6 @@
 """Gains that earlier runs on a network have read, by which a search orders what it tries first."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from passsearch.core import BuildOptions, Candidate, Pipeline
@@ -36,23 +37,34 @@ class GainMemory:
         fact |= {"build": candidate.build.to_json(), **({BUSY: True} if is_busy(conditions) else {})}
         self._facts.recall_or_record("gain", built.key, lambda: fact)
 
-    def order(self, first: Sequence[Candidate], *, allowed: frozenset[str]) -> list[Candidate]:
+    def order(
+        self, first: Sequence[Candidate], recommended: Sequence[Candidate], *, allowed: frozenset[str]
+    ) -> list[Candidate]:
         """Return the candidates that a search evaluates first, those with a remembered gain before the others.
+
+        Before all is what is recommended without a search, if its gain is not known.
 
         Args:
             first: The candidates in their usual order.
+            recommended: Those that are recommended, in this order; they come first.
             allowed: Names of the passes that candidates of earlier searches may have.
         """
         if not self._is_used:
             return [*first]
         # Recorded, so that a later start of this run, to which its own gains are known too, begins alike.
-        fact = self._facts.recall_or_record("first", "", lambda: self._remembered(first, allowed=allowed))
+        order = [_text(each) for each in recommended if each in first]
+        fact = self._facts.recall_or_record(
+            "first", "", lambda: {**self._remembered(first, allowed=allowed), "recommended": order}
+        )
         found = [
             Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"])) for row in fact["found"]
         ]
-        gains = fact["gains"]
+        # A run of an earlier version began in another order.
+        gains, places = fact["gains"], {text: place for place, text in enumerate(fact.get("recommended", ()))}
         # Those that gained something, then the unknown ones, then the others.
-        return [*found, *sorted(first, key=lambda each: -gains.get(_text(each), 1.0))]
+        named = sorted(first, key=lambda each: (-gains.get(_text(each), 1.0), places.get(_text(each), math.inf)))
+        lead = [each for each in named if places.get(_text(each)) == 0 and _text(each) not in gains]
+        return [*lead, *found, *(each for each in named if each not in lead)]
 
     def _remembered(self, first: Sequence[Candidate], *, allowed: frozenset[str]) -> Fact:
         gains = self._facts.remembered("gain")

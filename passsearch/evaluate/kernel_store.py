@@ -150,6 +150,10 @@ class KernelStore:
         own_s = timed[steps[0]]["seconds"] if steps[0] in timed else None
         return {step: _paired_s(fact, reference=steps[0], reference_s=own_s) for step, fact in timed.items()}
 
+    def is_timed(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> bool:
+        """Return whether the run has recorded the time of a schedule of a kernel, or that it fails."""
+        return self._shared.is_known("variant", self._key(network, kernel, step))
+
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         """Time schedules of kernels on a GPU, so that ``variants`` finds them; return False on a CPU, which does not.
 

@@ -108,6 +108,9 @@ class KernelProfiler(Protocol):
         If every schedule fails, return the failure of the first. Outputs are compared with those of the first.
         """
 
+    def is_timed(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> bool:
+        """Return whether an earlier start of the run timed a schedule, so that ``variants`` takes no time."""
+
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         """Time schedules of several kernels ahead, so that ``variants`` finds them; return False on a CPU."""
 

@@ -7,6 +7,13 @@ from pathlib import Path
 from passsearch.core import DeclaredInput, TensorType, resolve_inputs
 from passsearch.errors import UserError
 
+PATHS = (
+    ".onnx, TorchScript .pt, torch.export .pt2, a SavedModel's folder, a frozen graph .pb, .tflite, .keras, .h5, "
+    "MXNet's NAME-symbol.json with NAME-0000.params beside it, a folder with transformers' config.json, "
+    "a compiler module's .json with .params beside it"
+)
+EXPORT_ADVICE = f"export it as ONNX and give that file. Accepted: {PATHS}."
+
 LINE = 240
 """Longest text of a framework's error, in characters, that an error message repeats."""
 

@@ -12,22 +12,16 @@ from passsearch.core import Calls, TensorType, expand_home, install_command
 from passsearch.errors import UserError
 from passsearch.frontends.foreign import SAVED_MODEL, require_harmless
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
-from passsearch.frontends.request import ModelRequest
+from passsearch.frontends.request import EXPORT_ADVICE, PATHS, ModelRequest
 from passsearch.frontends.stand_in import refuse_stand_in
 
 ZOO = "zoo:"
-PATHS = (
-    ".onnx, TorchScript .pt, torch.export .pt2, a SavedModel's folder, a frozen graph .pb, .tflite, .keras, .h5, "
-    "MXNet's NAME-symbol.json with NAME-0000.params beside it, a folder with transformers' config.json, "
-    "a compiler module's .json with .params beside it"
-)
 OBJECTS = (
     "an onnx.ModelProto, a torch.nn.Module with example_inputs, a torch ExportedProgram, a transformers model or "
     "configuration, a Keras model, a gluon HybridBlock with inputs or example_inputs, an MXNet pair (symbol, params), "
     "a tvm.IRModule or a pair (IRModule, params)"
 )
 ACCEPTED = f"a path ({PATHS}), zoo:NAME[@batch], {OBJECTS}"
-EXPORT_ADVICE = f"export it as ONNX and give that file. Accepted: {PATHS}."
 
 FILE_FRONT_ENDS = {
     "-symbol.json": "mxnet_file:from_path",
@@ -44,6 +38,9 @@ FILE_FRONT_ENDS = {
 
 FOLDER_FRONT_ENDS = {SAVED_MODEL: "tensorflow_file:from_path", "config.json": "transformers_model:from_folder"}
 """Front ends of folders, by a file in the folder; the first file that exists counts."""
+
+NETWORK_FILES = (".onnx", ".pt", ".pt2", ".pb", ".tflite", ".keras")
+"""Endings of files that are most likely networks."""
 
 WEIGHTS_ONLY = (".pth", ".ckpt", ".safetensors", ".params")
 
@@ -226,7 +223,7 @@ def _front_end_of_path(path: Path, source: str) -> str:
         candidates = [front_end for entry, front_end in FOLDER_FRONT_ENDS.items() if (path / entry).is_file()]
         if not candidates:
             raise UserError(
-                f"`{source}` is a folder with none of {', '.join(FOLDER_FRONT_ENDS)} in it; {EXPORT_ADVICE}"
+                f"`{source}` is a folder with none of {', '.join(FOLDER_FRONT_ENDS)} in it; {_network_in(path, source)}"
             )
         return candidates[0]
     if not path.is_file():
@@ -238,6 +235,17 @@ def _front_end_of_path(path: Path, source: str) -> str:
         raise UserError(f"`{source}` has an unknown file type; {EXPORT_ADVICE}")
     refuse_stand_in(path, source)
     return candidates[0]
+
+
+def _network_in(folder: Path, source: str) -> str:
+    """Return the next step for a folder that is no network: a file in it, if there is one of a network."""
+    names = sorted(entry.name for entry in folder.iterdir() if entry.suffix in NETWORK_FILES)
+    if not names:
+        return EXPORT_ADVICE
+    number = len(names) - 1
+    verb, noun = ("is", "network") if number == 1 else ("are", "networks")
+    others = f" There {verb} {number} other {noun} in it." if number else ""
+    return f"did you mean `{Path(source) / names[0]}`?{others}"
 
 
 def _missing(path: Path, source: str) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 from passsearch.core import TensorType, format_input
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, digest_files
-from passsearch.frontends.request import ModelRequest
+from passsearch.frontends.request import EXPORT_ADVICE, ModelRequest
 
 
 def from_path(path: Path, request: ModelRequest) -> ModelFile:
@@ -18,6 +18,8 @@ def from_path(path: Path, request: ModelRequest) -> ModelFile:
         UserError: The file is another kind of archive, the user names no inputs, or the batch does not fit them.
     """
     if not _holds_code(path):
+        if zipfile.is_zipfile(path):
+            raise UserError(f"`{request.source}` holds weights without their network; {EXPORT_ADVICE}")
         raise UserError(f"`{request.source}` is not TorchScript; save torch.jit.trace(module, inputs), or export ONNX.")
     return with_inputs(path, request, name=path.stem, inputs=request.complete_inputs("TorchScript"))
 

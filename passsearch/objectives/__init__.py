@@ -11,10 +11,12 @@ from passsearch.objectives.outcome import (
     EQUAL,
     IMPROVED,
     NO_GAIN,
+    NO_IMPROVEMENT,
     OUTCOMES,
     UNCONFIRMED,
     UNDECIDED,
     verdict_outcome,
+    with_outcome,
 )
 from passsearch.objectives.table import (
     COMPILE_TIME,
@@ -36,6 +38,7 @@ __all__ = [
     "MEMORY",
     "METERED_OBJECTIVES",
     "NO_GAIN",
+    "NO_IMPROVEMENT",
     "OBJECTIVES",
     "OUTCOMES",
     "THROUGHPUT",
@@ -50,4 +53,5 @@ __all__ = [
     "parse_objectives",
     "recorded_objective",
     "verdict_outcome",
+    "with_outcome",
 ]

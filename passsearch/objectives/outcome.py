@@ -1,5 +1,6 @@
 """What a verdict comes to, in one word."""
 
+from dataclasses import replace
 from typing import get_args
 
 from passsearch.objectives.table import recorded_objective
@@ -12,6 +13,9 @@ each other; nothing was confirmed."""
 
 EQUAL = 0.05
 """Largest gain that "no gain" may overlook. An interval that reaches further decides nothing."""
+
+NO_IMPROVEMENT = "no significant improvement"
+"""Reason of a verdict that has no other one."""
 
 
 def verdict_outcome(verdict: Verdict) -> Outcome:
@@ -29,3 +33,12 @@ def verdict_outcome(verdict: Verdict) -> Outcome:
         return UNCONFIRMED
     high = verdict.interval[1]
     return UNDECIDED if high is None or high > 1 + EQUAL else NO_GAIN
+
+
+def with_outcome(verdict: Verdict) -> Verdict:
+    """Return a verdict with its outcome; the reason of an undecided one says what is undecided."""
+    outcome, title = verdict_outcome(verdict), recorded_objective(verdict).title
+    if outcome == UNDECIDED and verdict.reason == NO_IMPROVEMENT:
+        reason = f"undecided: a gain in {title} is possible, and none is certain"
+        return replace(verdict, outcome=outcome, reason=reason)
+    return replace(verdict, outcome=outcome)

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
-from passsearch.report.formatting import format_interval, format_percent
+from passsearch.report.formatting import counted, format_interval, format_percent
 from passsearch.results import ComposedPipeline, NoComposition, RunResult
+
+LARGE_LOG10 = 3
+"""Power of ten from which on a number of combinations is written as one."""
 
 
 def kernel_lines(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -19,10 +22,8 @@ def kernel_lines(result: RunResult) -> Iterator[tuple[str, str]]:
 
 def _composition(composition: ComposedPipeline) -> str:
     """Return what the times of kernels decided between, and what they predict, if all are of this run."""
-    decided = (
-        f"{composition.kernels} kernels timed in {composition.variants} variants, which decide between "
-        f"10^{composition.combinations_log10:.0f} combinations"
-    )
+    kernels, variants = counted(composition.kernels, "kernel"), counted(composition.variants, "variant")
+    decided = f"{kernels} timed in {variants}, which {_combinations(composition.combinations_log10)}"
     # The machine had another load then.
     if recalled := composition.recalled:
         return f"{decided}; {recalled} of the times are of earlier runs, so they chose what to try and predict nothing"
@@ -31,10 +32,17 @@ def _composition(composition: ComposedPipeline) -> str:
         ends_ms = [1e3 * end for end in inference.interval]
         took = format_interval(1e3 * inference.value, ends_ms, decimals=3)
         whole = f"; a whole inference is predicted to take {took} ms"
-    return (
-        f"{decided}; predicted {1e3 * composition.predicted_s:.3g} ms instead of "
-        f"{1e3 * composition.begin_s:.3g} ms an inference{whole}"
-    )
+    predicted, before = (f"{1e3 * seconds:.3g} ms" for seconds in (composition.predicted_s, composition.begin_s))
+    change = "" if predicted == before else f" instead of {before}"
+    return f"{decided}; predicted {predicted}{change} an inference{whole}"
+
+
+def _combinations(log10: float) -> str:
+    """Return between how many pipelines the times of kernels decide."""
+    if log10 >= LARGE_LOG10:
+        return f"decide between 10^{log10:.0f} combinations"
+    number = round(10**log10)
+    return f"decide between {number} combinations" if number > 1 else "leave nothing to decide"
 
 
 def _certificate(composition: ComposedPipeline, result: RunResult) -> str:

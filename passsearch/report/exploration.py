@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from passsearch.report.formatting import import_text
+from passsearch.report.formatting import counted, import_text
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.results import CertificateCheck, ExploredSpace, PassPair, Reference
 
@@ -42,7 +42,7 @@ def certificate_check_text(check: CertificateCheck, *, width: int | None = None)
     width = width or text_width()
     if check.holds:
         checked = f"{check.checked} of {check.edges} edges applied again, all as certified"
-        space = f"{check.states} states, {'closed' if check.closed else 'not closed'}"
+        space = f"{counted(check.states, 'state')}, {'closed' if check.closed else 'not closed'}"
         return paragraph("the certificate holds", f"{checked}; {space}", width=width)
     return "\n".join(paragraph("does not hold", problem, width=width) for problem in check.problems)
 
@@ -78,13 +78,13 @@ def closure_lines(space: ExploredSpace) -> list[tuple[str, str]]:
         lines.append(("passes that can never act again after another pass", _barriers(space.barriers)))
     if not space.closed:
         part = space.closed_part
-        lines.append(("closed part of the space", f"{part.states} states with {', '.join(part.steps)}"))
+        lines.append(("closed part of the space", f"{counted(part.states, 'state')} with {', '.join(part.steps)}"))
     return lines
 
 
 def _size(space: ExploredSpace) -> str:
     edges = f"{space.edges} edges ({space.failed} failed)"
-    size = f"{space.states} states, {edges}, depth {space.depth}"
+    size = f"{counted(space.states, 'state')}, {edges}, depth {space.depth}"
     if space.closed:
         # What a crashed pass would have produced is unknown, so the claim must exclude sequences that crash.
         excluded = " that does not crash, time out or run out of memory" if space.given_up else ""

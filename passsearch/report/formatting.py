@@ -12,8 +12,8 @@ MISSING = "–"
 MOST_FLOOR = 1.0
 """Largest noise floor that is printed; results of earlier versions have floors of 1e10 %."""
 
-WIDEST = 1000
-"""Largest quotient of the ends of an interval that is printed; a few very different compiles give wider ones."""
+WIDEST = 10
+"""Largest quotient of the ends of an interval that is printed; two processes that differ give wider ones."""
 
 
 def lookup(document: Mapping[str, Any] | Record | None, *keys: str) -> Any:
@@ -32,6 +32,12 @@ def html_text(text: str) -> str:
 def format_count(value: int | None) -> str:
     """Return a whole number as text."""
     return MISSING if value is None else str(value)
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun; the plural only has to be given where it is irregular."""
+    word = noun if number == 1 else plural or f"{noun}s"
+    return f"{number} {word}"
 
 
 def format_number(value: float | None, digits: int = 3) -> str:

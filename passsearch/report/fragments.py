@@ -17,7 +17,7 @@ from passsearch.report.engines import (
     tail_rows,
 )
 from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
-from passsearch.report.formatting import format_time, html_text
+from passsearch.report.formatting import counted, format_time, html_text
 from passsearch.report.listings import (
     CHECK_TITLES,
     PARAMETER_TITLES,
@@ -77,7 +77,7 @@ def space_html(space: ExploredSpace) -> str:
     """Return an explored space: its size, and the effect of every pass."""
     closed = "closed" if space.closed else "not closed"
     return fragment(
-        headline(f"{space.model.name}: {space.states} states, {closed}"),
+        headline(f"{space.model.name}: {counted(space.states, 'state')}, {closed}"),
         definitions([*summary_lines(space), *closure_lines(space)]),
         html_table(("pass", "new states", "enables", "disables"), pass_rows(space), is_text=True),
     )

@@ -1,18 +1,23 @@
 """Text for the terminal of ``doctor``, ``audit``, ``toolchain``, ``analyze`` and ``catalog``."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from passsearch.catalog import NEVER
+from passsearch.core import UNKNOWN_CLASS
 from passsearch.objectives import IMPROVED, verdict_outcome
-from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
+from passsearch.report.formatting import MISSING, counted, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.results import Audit, CatalogCheck, CheckedEntry, CheckedSequence, Verdict
 
 CHECK_TITLES = ("", "what", "result")
 
 PARAMETER_TITLES = ("parameter", "type", "default", "values searched", "meaning")
+
+NEAREST = 3
+"""Number of classes of which an analysis says what a network of none lacks for them."""
 
 # `null` is neither: something optional, such as a power meter, that this machine does not have.
 _STATUS = {True: "ok", False: "missing", None: "–"}
@@ -110,22 +115,38 @@ def run_outcome(verdict: Verdict, *, is_interrupted: bool) -> str:
     return f"{verdict.objective} {format_ratio(verdict.stated)}" if outcome == IMPROVED else outcome
 
 
-def analysis_text(document: Mapping[str, Any]) -> str:
-    """Return a network's operators, features, classes with evidence, and the passes with the reason for each."""
+def analysis_text(document: Mapping[str, Any], *, has_all: bool = False) -> str:
+    """Return a network's operators, features, classes with evidence, and the passes with the reason for each.
+
+    Args:
+        document: An analysis, as ``passsearch analyze --json`` prints it.
+        has_all: True to list the passes that are searched on no network, too.
+    """
     width = text_width()
     operators = ", ".join(f"{count} {kind}" for kind, count in (document.get("operators") or {}).items())
     lines = [("network", cell_text(document.get("model"))), ("operators", operators or MISSING)]
-    lines += [
-        (f"class {architecture_class['name']}", "; ".join(architecture_class["evidence"]) or MISSING)
-        for architecture_class in document.get("classes") or []
-    ]
+    lines += [line for label in document.get("classes") or [] for line in _class_lines(label)]
     summary = "\n".join(paragraph(title, text, width=width) for title, text in lines)
     features = [feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
     parts = [summary, table(("feature", "count", "first", "detail"), features, width=width, right=("count",))]
     for title, key in (("pass in the search", "passes"), ("pass not in the search", "dropped")):
         decisions = [(str(decision["name"]), str(decision["reason"])) for decision in document.get(key) or []]
-        parts.append(table((title, "reason"), decisions, width=width))
+        shown = [row for row in decisions if has_all or not row[1].startswith(NEVER)]
+        parts.append(table((title, "reason"), shown, width=width))
+        if hidden := len(decisions) - len(shown):
+            passes = counted(hidden, "further pass", "further passes")
+            parts.append(f"{passes} of the catalog: never searched (--all lists them)")
     return "\n\n".join(parts)
+
+
+def _class_lines(label: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield why a network belongs to a class, or what it lacks for the nearest ones where it fits none."""
+    title, evidence = f"class {label['name']}", label["evidence"]
+    if label["name"] != UNKNOWN_CLASS or len(evidence) <= NEAREST:
+        yield title, "; ".join(evidence) or MISSING
+        return
+    yield title, f"no class fits; the nearest ones lack this (--json has the other {len(evidence) - NEAREST}):"
+    yield from (("", f"  {reason}") for reason in sorted(evidence, key=lambda reason: reason.count("; "))[:NEAREST])
 
 
 def catalog_text(document: Mapping[str, Any]) -> str:

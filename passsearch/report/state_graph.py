@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from passsearch.report.formatting import html_text
+from passsearch.report.formatting import counted, html_text
 from passsearch.results import ExploredSpace
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN, LEGEND_HEIGHT = 150, 26, 50, 18
@@ -26,7 +26,7 @@ def state_graph_svg(space: ExploredSpace) -> str:
     width = max(2 * MARGIN + COLUMN_WIDTH * (len(columns) - 1), 520)
     legend_y = MARGIN + ROW_HEIGHT * max(len(column) for column in columns) + 20
     height = legend_y + LEGEND_HEIGHT * len(step_numbers) + 20
-    title = f"{space.model.name}: {len(positions)} states, {'closed' if space.closed else 'not closed'}"
+    title = f"{space.model.name}: {counted(len(positions), 'state')}, {'closed' if space.closed else 'not closed'}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{html_text(title)}" font-family="system-ui, sans-serif" font-size="12">',

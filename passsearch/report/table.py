@@ -15,8 +15,8 @@ BREAK = "\x1f"
 GAP = 2
 """Columns between two columns of a table."""
 
-NARROWEST, LONGEST_WORD = 8, 32
-"""Least width of a column whose words are broken, and longest word that is not."""
+NARROWEST, LONGEST_WORD, LONGEST_NAME = 8, 32, 50
+"""Least width of a column whose words are broken, longest word that is not, and the same of the first column."""
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 72, 132, 120
 
@@ -54,12 +54,18 @@ def table(
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    cells = [[_breakable(cell) for cell in row] for row in rows]
-    columns = list(zip(titles, *cells, strict=True))
-    widths = _column_widths(columns, [title in whole for title in titles], width=width, longest_word=longest_word)
-    for title, column_width in zip(titles, widths, strict=True):
+    is_whole = [title in whole for title in titles]
+    # Where words do not fit, names are broken after a hyphen or a stroke before any is broken elsewhere.
+    for separators in (",", ",/-"):
+        heads, *cells = [[_breakable(text, separators) for text in row] for row in (titles, *rows)]
+        columns = list(zip(heads, *cells, strict=True))
+        least = _least_widths(columns, is_whole, longest_word)
+        if sum(least) + GAP * (len(columns) - 1) <= width:
+            break
+    widths = _column_widths(columns, least, width=width)
+    for title, head, column_width in zip(titles, heads, widths, strict=True):
         justify: Literal["left", "right"] = "right" if title in right else "left"
-        grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=title in whole, width=column_width)
+        grid.add_column(Text(head), justify=justify, overflow="fold", no_wrap=title in whole, width=column_width)
     for row in cells:
         # Wrapped in Text, because rich would read `[…]` in a plain string (an interval, a shape) as markup.
         grid.add_row(*map(Text, row))
@@ -89,31 +95,39 @@ def table_of_words(
     return "\n".join(paragraphs)
 
 
-def _column_widths(
-    columns: Sequence[Sequence[str]], whole: Sequence[bool], *, width: int, longest_word: int
-) -> list[int | None]:
+def _least_widths(columns: Sequence[Sequence[str]], whole: Sequence[bool], longest_word: int) -> list[int]:
+    """Return the widths at which no word is broken, but those longer than ``longest_word`` or ``LONGEST_NAME``."""
+    words = [max(len(word) for cell in column for word in cell.split() or [""]) for column in columns]
+    limits = [max(longest_word, LONGEST_NAME), *[longest_word] * (len(columns) - 1)]
+    return [
+        max(map(len, column)) if is_whole else min(word, limit)
+        for column, is_whole, word, limit in zip(columns, whole, words, limits, strict=True)
+    ]
+
+
+def _column_widths(columns: Sequence[Sequence[str]], least: Sequence[int], *, width: int) -> list[int | None]:
     """Return widths at which cells are broken between words only; ``None`` where all fits.
 
-    Where words do not fit either, those of the last columns are broken: the first one has the names.
+    Columns that want little more than the least get that, and the others share the rest equally. Where words do not fit
+    either, those of the last columns are broken: the first one has the names.
     """
-    longest = [max(map(len, column)) for column in columns]
-    least = [
-        most if is_whole else max(min(len(word), longest_word) for cell in column for word in cell.split() or [""])
-        for column, most, is_whole in zip(columns, longest, whole, strict=True)
-    ]
-    room = width - GAP * (len(columns) - 1) - sum(least)
+    widths, longest = [*least], [max(map(len, column)) for column in columns]
+    room = width - GAP * (len(columns) - 1) - sum(widths)
     for place in reversed(range(1, len(columns))):
-        cut = max(0, min(-room, least[place] - NARROWEST))
-        least[place], room = least[place] - cut, room + cut
-    wanted = [max(0, most - own) for most, own in zip(longest, least, strict=True)]
+        cut = max(0, min(-room, widths[place] - NARROWEST))
+        widths[place], room = widths[place] - cut, room + cut
+    wanted = [max(0, most - own) for most, own in zip(longest, widths, strict=True)]
     if room < 0 or room >= sum(wanted):
         return [None] * len(columns)
-    return [own + room * more // sum(wanted) for own, more in zip(least, wanted, strict=True)]
+    for number, place in enumerate(sorted(range(len(columns)), key=wanted.__getitem__)):
+        share = min(wanted[place], room // (len(columns) - number))
+        widths[place], room = widths[place] + share, room - share
+    return [*widths]
 
 
-def _breakable(text: str) -> str:
-    """Return a text that may be broken after the commas of a pipeline, and not within the name of a pass."""
-    return re.sub(r",(?=[A-Za-z])", f",{BREAK}", text)
+def _breakable(text: str, separators: str) -> str:
+    """Return a text that may be broken after separators, such as the commas of a pipeline, and not within a name."""
+    return re.sub(rf"([{separators}])(?=[A-Za-z])", rf"\1{BREAK}", text)
 
 
 def paragraph(title: str, text: str, *, width: int) -> str:

@@ -50,7 +50,7 @@ from passsearch.results import (
 
 SOURCES = {
     "baseline": "nobody: it is the baseline {name}",
-    "sequence": "the catalog, as the sequence {name}, without passes that change nothing here",
+    "sequence": "the catalog, as the sequence {name}, without passes that leave the IR as it is here",
     "composition": "the search, which decided on each region and kernel by the times of kernels",
     "explored state": "the search, among the states it explored (sampler {name})",
     "sampler": "the search's sampler {name}",
@@ -107,7 +107,7 @@ def _parts(parts: Mapping[str, float]) -> str:
 def _without_constants(best: Mapping[str, float], baseline: Mapping[str, float]) -> str:
     """Return the gain in compile time that is of passes: the time to evaluate constants is left out on both sides."""
     best_s, baseline_s = (sum(value for part, value in row.items() if part != CONSTANTS) for row in (best, baseline))
-    return f"{baseline_s:.1f} s against {best_s:.1f} s, {baseline_s / best_s:.2f} times"
+    return f"{format_number(baseline_s)} s against {format_number(best_s)} s, {baseline_s / best_s:.2f} times"
 
 
 def setup_lines(document: RunResult | Comparison) -> Iterator[tuple[str, str]]:
@@ -322,12 +322,13 @@ def _outputs(outputs: Outputs) -> str:
 
 
 def _space(space: SearchedSpace) -> str:
+    asked, states = space.sequences_asked, space.states
     titles = {
-        "sequences proposed": space.sequences_asked,
-        "states": space.states,
+        "sequence proposed" if asked == 1 else "sequences proposed": asked,
+        "state" if states == 1 else "states": states,
         "measured": space.states_measured,
-        "binaries": space.binaries,
-        "duplicates": space.duplicates,
+        "binary" if space.binaries == 1 else "binaries": space.binaries,
+        "duplicate" if space.duplicates == 1 else "duplicates": space.duplicates,
         "invalid": space.invalid,
     }
     counts = ", ".join(f"{format_count(number)} {title}" for title, number in titles.items())

@@ -64,11 +64,11 @@ def warning_lines(result: RunResult) -> Iterator[tuple[str, str]]:
     """Yield what a reader must know before relying on the verdict."""
     repetitions = result.verdict.repetitions
     if repetitions and repetitions < USUAL_REPETITIONS:
-        yield (
-            "warning",
-            f"{repetitions} fresh compiles leave intervals wide; {USUAL_REPETITIONS} are usual "
-            f"(--confirm {USUAL_REPETITIONS}, and time for them)",
-        )
+        # Earlier versions did not say what the limits were.
+        is_limited = result.limits is not None and result.limits.timeout_s is not None
+        remedy = "a longer --timeout leaves time for them" if is_limited else f"--confirm {USUAL_REPETITIONS}"
+        few = f"{repetitions} fresh compiles leave intervals wide"
+        yield "warning", f"{few}; {USUAL_REPETITIONS} are usual ({remedy})"
     if repetitions and _disturbed_percent(result) >= BUSY_PERCENT:
         yield (
             "warning",

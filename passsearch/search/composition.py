@@ -109,9 +109,6 @@ class Composer:
         left_s = self._time_limit.left_s()
         return left_s if math.isinf(left_s) else left_s - self._kept_s
 
-    def _is_over(self) -> bool:
-        return self._left_for_kernels_s() <= 0
-
     @contextmanager
     def _keeping_time(self) -> Iterator[None]:
         """Leave time to time kernels in their places: times alone are not enough to choose by."""
@@ -278,8 +275,6 @@ class Composer:
             (each for each in lost_s if lost_s[each] >= LEAST_LOSS * total_s), key=lambda each: -lost_s[each]
         )
         for begin in range(0, len(losing), KERNELS_AT_ONCE):
-            if self._is_over():
-                return
             part = losing[begin : begin + KERNELS_AT_ONCE]
             self._times.take_ahead(network, part, steps)
             for kernel in part:

@@ -117,7 +117,8 @@ def confirm(
     is_about_speed = objective.is_speed or keep_throughput > 0
     sustain = partial(_sustain, evaluator, pairing, time_limit=time_limit, is_recorded=is_recorded)
     while len(results) < most:
-        progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
+        number = f"{repetitions} to {most}" if repetitions < most else f"{most}"
+        progress(f"confirming: fresh compile {len(results) + 1} of {number}")
         _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
         result = _repeat(

@@ -11,7 +11,14 @@ import passsearch.results as results
 from passsearch.core import MAIN, Candidate, Failure, timestamp
 from passsearch.evaluate import Network, Session
 from passsearch.measure import LEVEL, Consumption, Ratio
-from passsearch.objectives import COMPILE_TIME, METERED_OBJECTIVES, THROUGHPUT, Objective, verdict_outcome
+from passsearch.objectives import (
+    COMPILE_TIME,
+    METERED_OBJECTIVES,
+    NO_IMPROVEMENT,
+    THROUGHPUT,
+    Objective,
+    with_outcome,
+)
 from passsearch.results import Compiler, StatedRatio
 from passsearch.search.best_sequence import BestSequence
 from passsearch.search.composition import COMPOSED
@@ -71,7 +78,7 @@ def run_result(
         baselines=tuple(candidate_of(scored, session) for scored in _baselines(outcome, names)),
         best=results.Winner(**vars(winner), source=_source(best, outcome, baseline_names=names)),
         sequence=None if sequence is None else _sequence(sequence, best, session, confirmation=confirmation),
-        verdict=replace(verdict, outcome=verdict_outcome(verdict)),
+        verdict=with_outcome(verdict),
         rejected=None if rejected is None else _rejected(rejected),
         cases=_cases(network, confirmation),
         ratios=_ratios(scoring, best, confirmation=None if is_baseline else confirmation),
@@ -328,7 +335,7 @@ def _refusal(confirmation: Confirmation, objective: Objective, *, keep_throughpu
         return "the same binary as the baseline"
     if confirmation.disagreement(objective):
         return confirmation.disagreement(objective)
-    return "no significant improvement"
+    return NO_IMPROVEMENT
 
 
 def _ratios(

@@ -3,6 +3,8 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 
 from passsearch.core import Failure, PassSpec
 from passsearch.dialects.contract import Kernel
@@ -59,10 +61,12 @@ class KernelTimes:
         while missing:
             left_s = self._left_s()
             part = missing[: AT_ONCE if left_s > LAST_S else AT_ONCE_AT_LAST]
-            if left_s <= 0 and not self._ahead.issuperset((kernel.digest, step) for step in part):
-                if not asked:
+            if left_s <= 0:
+                part = list(takewhile(partial(self._is_timed, network, kernel), missing))
+                if not part and not asked:
                     raise OutOfTime
-                break
+                if not part:
+                    break
             answer = self._profiler.variants(network, kernel, [steps[0], *part] if asked else part)
             asked.update(part)
             missing = missing[len(part) :]
@@ -71,6 +75,10 @@ class KernelTimes:
             else:
                 times.update(answer)
         return times
+
+    def _is_timed(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> bool:
+        """Return whether a schedule was timed ahead or by an earlier start of the run, so that asking takes no time."""
+        return (kernel.digest, step) in self._ahead or self._profiler.is_timed(network, kernel, step)
 
     def take_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
         """Have schedules of several kernels timed side by side, where the device allows it; ``take`` finds the times.

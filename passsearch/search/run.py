@@ -30,6 +30,7 @@ from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.recommendation import Recommendation, recommend
+from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
@@ -159,8 +160,10 @@ class _Execution:
         start_s = min(max(folder.log.clock_s - source_s - spent_s, FRESH_PROCESS_S), LONGEST_START_S)
         # Not wall time: a resumed run, which reads its log, stops at the same trial for the same time limit.
         self._time_limit = TimeLimit(run.session.limits.timeout_s, lambda: folder.log.clock_s)
-        has_meter = run.session.sensors.meter is not None
-        self._time_plan = TimePlan(run.session.plans, run.options, self._time_limit, has_meter, start_s)
+        has_meter, log = run.session.sensors.meter is not None, folder.log
+        self._time_plan = TimePlan(
+            run.session.plans, run.options, self._time_limit, has_meter, start_s, log.earlier_s, folder.earlier_limit_s
+        )
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
@@ -235,6 +238,7 @@ class _Execution:
         only = None if options.passes is None else options.requested_passes
         space, for_speed = analysis.space(session.catalog, only), options.objectives[0].is_speed
         usual = first_trials(session, analysis, only=only, for_speed=for_speed)
+        order, recommended = self._evaluator.gains.order, recommended_sequences(session, analysis)
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
             self._evaluator,
@@ -242,7 +246,7 @@ class _Execution:
             options=options,
             baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
-            first=self._evaluator.gains.order(usual, allowed=space.names) if for_speed else usual,
+            first=order(usual, recommended, allowed=space.names) if for_speed else usual,
             time_limit=self._time_limit,
             progress=self._note_candidate,
             explorer=self._evaluator.applier,
@@ -259,6 +263,8 @@ class _Execution:
                 self._note(self._time_plan.estimate(baseline))
             return math.inf
         end_s, text = self._time_plan.search_end(baseline, fastest)
+        if not self._plan and (note := self._time_plan.earlier_text):
+            self._note(note)
         if text != self._plan:
             self._note(text)
         self._plan = text

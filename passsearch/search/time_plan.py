@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from passsearch.core import UNLIMITED, TimeLimit
 from passsearch.evaluate import OVERTIME, MeasurementPlans
@@ -41,6 +41,8 @@ class TimePlan:
         time_limit: Time limit of the run.
         has_meter: True if power and energy can be read.
         start_s: Time to start a compiler process and to import the network, as this run has seen it.
+        earlier_s: Time that earlier starts of the run took, which is part of the time limit.
+        earlier_limit_s: Time limit of the start before this one.
     """
 
     plans: MeasurementPlans
@@ -48,9 +50,11 @@ class TimePlan:
     time_limit: TimeLimit = UNLIMITED
     has_meter: bool = False
     start_s: float = FRESH_PROCESS_S
+    earlier_s: float = 0.0
+    earlier_limit_s: float = math.inf
 
     def search_end(self, baseline: Scored, fastest: Scored) -> tuple[float, str]:
-        """Return the time at which the search ends, on the clock of the time limit, and the plan in words.
+        """Return when the search ends, on the clock of the time limit, and the plan for what is left in words.
 
         Args:
             baseline: The baseline.
@@ -60,8 +64,21 @@ class TimePlan:
         if self.options.repetitions and self.least_confirm_s(baseline, fastest) > left_s:
             # What is left of the limit confirms nothing. One more process checks what the result is deployed by.
             return limit_s - self.start_s, "plan: search to the end, because a confirmation takes longer than is left"
-        reserve_s = self.reserve_s(baseline, fastest)
-        return limit_s - reserve_s, f"plan: search {duration(limit_s - reserve_s)}, confirm {duration(reserve_s)}"
+        end_s, rest_s = limit_s - self.reserve_s(baseline, fastest), max(0.0, limit_s - self.earlier_s)
+        search_s = max(0.0, end_s - self.earlier_s)
+        text = f"plan: search {duration(search_s)}, confirm {duration(rest_s - search_s)}"
+        if self.earlier_limit_s >= limit_s:
+            return end_s, text
+        # A longer limit leaves more to the confirmation, and must not cut off what an earlier start has found.
+        earlier = replace(self, time_limit=replace(self.time_limit, limit_s=self.earlier_limit_s))
+        return max(end_s, min(earlier.search_end(baseline, fastest)[0], self.earlier_s)), text
+
+    @property
+    def earlier_text(self) -> str:
+        """What earlier starts of the run took of the time limit, in words; empty for the first start."""
+        if not self.earlier_s:
+            return ""
+        return f"earlier starts took {duration(self.earlier_s)} of the time limit of {self.time_limit.limit_s:g} s"
 
     def reserve_s(self, baseline: Scored, fastest: Scored) -> float:
         """Return the seconds of the time limit that the search leaves to the shortlist and the confirmation.

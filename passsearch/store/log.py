@@ -116,8 +116,12 @@ class Log:
     @property
     def seconds(self) -> float:
         """Wall time of all starts of this run, without the pauses between them."""
-        earlier_s = sum(elapsed for number, elapsed in self._elapsed_s.items() if number != self._start_number)
-        return earlier_s + self.start_clock_s
+        return self.earlier_s + self.start_clock_s
+
+    @property
+    def earlier_s(self) -> float:
+        """Wall time of the starts of this run before this one."""
+        return sum(elapsed for number, elapsed in self._elapsed_s.items() if number != self._start_number)
 
     @property
     def start_clock_s(self) -> float:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import os
 import shutil
 from collections.abc import Collection, Mapping
@@ -63,7 +64,11 @@ class OtherSettings(UserError):
 
 
 class RunFolder:
-    """A run folder that this process has opened and locked."""
+    """A run folder that this process has opened and locked.
+
+    Attributes:
+        earlier_limit_s: Time limit of the start before this one; infinite without one.
+    """
 
     def __init__(self, path: Path, settings: Mapping[str, Any], *, is_further: bool = False) -> None:
         """Open the folder of a run, or make a new one.
@@ -91,6 +96,7 @@ class RunFolder:
         # If the settings or the log are refused, the lock must go: the caller gets no object to close.
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.release)
+            self.earlier_limit_s: float = math.inf
             is_further = self._check_settings(settings, is_further=is_further)
             self.log = Log(path / "log.jsonl", is_further=is_further)
             undo.pop_all()
@@ -143,6 +149,8 @@ class RunFolder:
         if file.exists():
             earlier = _read_settings(file)
             is_search = "objectives" in earlier
+            if isinstance(limit_s := earlier.get("timeout_s"), int | float):
+                self.earlier_limit_s = limit_s
             if is_further and is_search:
                 own = {key: value for key, value in settings.items() if key not in SEARCH_KEYS}
                 settings = {**own, **{key: earlier[key] for key in SEARCH_KEYS & earlier.keys()}}

@@ -93,3 +93,18 @@ def test_a_malformed_rule_is_refused_by_name(data, message):
     with pytest.raises(UserError, match=message) as error:
         ClassRule.from_json(data)
     assert "`X`" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("several", "one"),
+    [
+        ("convolutions", "convolution"),
+        ("residual adds, first at %{first}", "residual add, first at %0"),
+        ("look-ups in tables", "look-up in tables"),
+        ("attention patterns behind a convolution of images", "attention pattern behind a convolution of images"),
+    ],
+)
+def test_one_of_a_feature_is_not_several(several: str, one: str) -> None:
+    condition = {"feature": "feature", "evidence": f"{{count}} {several}"}
+    [label] = classify(Fingerprint({"feature": Feature(1, 0)}), [rule(condition)])
+    assert label.evidence == (f"1 {one}",)

@@ -133,10 +133,10 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
         ),
         ([FIXED], {}, 2, "Batch 2 does not fit inputs of fixed size .image:float32.1,3,8,8.."),
         ([IDS], {"ids": int64(4, 16)}, 2, "Batch 2 does not fit"),
-        ([IDS], {}, None, "Input `ids:int64.batch,16.` has open dimensions; .* --input ids:int64.1,16."),
+        ([IDS], {}, None, "Input `ids:int64.batch,16.` has open dimensions; .* --batch 1, or --input ids:int64.1,16."),
         ([IDS, MASK], {"ids": int64(4, 16)}, 2, "Dimension `batch` cannot be both 4 and 2"),
         ([MASK], {}, 3, "Input `mask:int64.batch,length.` has open .* --input mask:int64.3,1."),
-        ([NAMELESS], {}, None, "Input `x:float32.\\?,4.` has open dimensions"),
+        ([NAMELESS], {}, None, "Input `x:float32.\\?,4.` has open dimensions; .* --batch 1, or --input"),
         ([RANKLESS], {}, 1, "Input `x:float32.….` has open dimensions; .* --input x:float32.1,3,224,224."),
         (
             [IDS, MASK],

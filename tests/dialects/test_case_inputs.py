@@ -90,7 +90,8 @@ def test_samples_are_checked_and_timed_and_integers_are_drawn_from_them(tmp_path
         ({"rate": None}, "has no array for input `rate`"),
         ({"rate": np.array(1.0)}, "Input `rate` is int64; its array"),
         ({"x": np.zeros((3, 2), "float32")}, "Input `x` has the shape [2, 3]; its array"),
-        ({"y": np.zeros(1)}, "has an array `y`"),
+        ({"y": np.zeros(1)}, "has an array `y`; its arrays are named like the inputs"),
+        ({"y": np.zeros(1), "x": None}, "Write it again: numpy.savez(FILE, x=array)"),
         ({"x": np.zeros((2, 2, 3), "float32"), "ids": np.zeros((3, 4), "int64")}, "one number of samples"),
     ],
 )

@@ -139,6 +139,7 @@ def test_sizes_of_a_compiler_module_go_to_the_compiler(tmp_path):
         ("net.onnx", b"", "is empty"),
         ("net.tflite", b"", "is empty"),
         ("net.onnx", b"no protobuf at all", "Cannot read .* as ONNX"),
+        ("net.onnx", b"\x08\x08\x3a\x7f\x0a", "ends too early or is no such file: copy it again"),
         ("net.json", b"{broken", "Cannot read .* as a compiler module"),
         ("net.json", b"\xff\xfe\xff", "Cannot read .* as a compiler module"),
         (
@@ -155,6 +156,13 @@ def test_files_that_cannot_be_read_are_refused_in_one_line(tmp_path, name, conte
         resolve(str(tmp_path / name), folder=tmp_path / "kept")
     assert "\n" not in str(refusal.value)
     assert files(tmp_path / "kept") == []
+
+
+def test_a_folder_with_networks_in_it_names_one(tmp_path):
+    for name in ("page.onnx", "other.onnx"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(UserError, match=r"did you mean `.*/other.onnx`\? There is 1 other network in it"):
+        resolve(tmp_path, folder=tmp_path)
 
 
 def test_folders_and_missing_paths_are_refused(tmp_path):

@@ -338,7 +338,7 @@ def test_torchscript_inputs_must_agree_with_the_example(tmp_path):
 
 def test_a_checkpoint_is_not_torchscript(tmp_path):
     torch.save(Masked().state_dict(), tmp_path / "weights.pt")
-    with pytest.raises(UserError, match=r"is not TorchScript; save torch.jit.trace"):
+    with pytest.raises(UserError, match=r"holds weights without their network; export it as ONNX"):
         resolve(tmp_path / "weights.pt", folder=tmp_path / "kept")
 
 

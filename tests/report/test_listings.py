@@ -55,7 +55,21 @@ def test_analysis_shows_evidence_and_reasons() -> None:
         "8",
         "%14",
     ]
-    assert "never searched: not for inference" in text
+    assert "never searched: not for inference" in analysis_text(document, has_all=True)
+
+
+def test_an_analysis_counts_what_is_never_searched_and_names_the_nearest_classes() -> None:
+    evidence = [*(f"not C{number} (title): a; b; c" for number in range(4)), "not NEAR (title): 0 `residual_add`"]
+    dropped = [
+        {"name": "ToCPS", "reason": "never searched: not for inference"},
+        {"name": "FastMath", "reason": "needs fast math activation; this graph has none that depends on its input"},
+    ]
+    document = {"classes": [{"name": "unknown", "evidence": evidence}], "dropped": dropped}
+    text = analysis_text(document)
+    assert "FastMath" in text and "ToCPS" not in text
+    assert "1 further pass of the catalog: never searched (--all lists them)" in text
+    assert "not NEAR" in text and "the other 2" in text and "not C2" not in text
+    assert "ToCPS" in analysis_text(document, has_all=True)
 
 
 def test_entry_shows_parameters_with_their_searched_values() -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from passsearch.report import audit_text, headline_text, result_html, result_text, verdict_text
+from passsearch.report.formatting import format_latency_ms
 from passsearch.report.listings import run_outcome
 from passsearch.report.text import special_lines
-from passsearch.results import Audit, Check, Compiler, Device, Outputs, RunResult
+from passsearch.results import Audit, Check, Compiler, Device, Latency, Outputs, RunResult
 
 read = RunResult.from_json
 
@@ -210,8 +211,8 @@ def test_verdict_is_one_sentence(result: dict[str, Any], verdict: dict[str, Any]
             "no significant difference in compile time from O3: 1.000 [0.900, 1.100]",
         ),
         (
-            {"ratio": 6.1, "interval": [0.54, 68.84]},
-            "undecided in compile time against O3: 6.10 [0.54, 68.84]",
+            {"ratio": 2.1, "interval": [0.84, 5.25]},
+            "undecided in compile time against O3: 2.10 [0.84, 5.25]",
         ),
         (
             {"ratio": 0.909, "interval": [0.009, 92.0]},
@@ -247,6 +248,31 @@ def test_fewer_than_three_fresh_compiles_are_warned_about(result: dict[str, Any]
         read(result), width=200
     )
     assert "warning: 2 fresh compiles" in result_html(read(result))
+    result["limits"] = {"trials": 40, "timeout_s": 100.0}
+    text = result_text(read(result), width=200)
+    assert "3 are usual (a longer --timeout leaves time for them)" in text and "--confirm" not in text
+
+
+def test_numbers_agree_with_their_nouns_and_equal_numbers_are_no_change(result: dict[str, Any]) -> None:
+    result["space"] |= dict.fromkeys(("sequences_asked", "states", "binaries", "duplicates"), 1)
+    composition = {"pipeline": "p", "begin_s": 0.00237, "predicted_s": 0.00237, "bound_s": 0.00237, "decisions": []}
+    result["composition"] = {**composition, "kernels": 1, "variants": 1, "combinations_log10": 0.0}
+    for side in ("best", "baseline"):
+        result[side]["compile_parts_s"] = {"passes": 0.694 if side == "best" else 0.687}
+    text = result_text(read(result), width=200)
+    assert "space: 1 sequence proposed, 1 state, 40 measured, 1 binary, 1 duplicate, 3 invalid" in text
+    assert "1 kernel timed in 1 variant, which leave nothing to decide; predicted 2.37 ms an inference" in text
+    assert "without constants: 0.687 s against 0.694 s, 0.99 times" in text
+    result["composition"]["combinations_log10"] = 1.08
+    assert "which decide between 12 combinations" in result_text(read(result), width=200)
+
+
+@pytest.mark.parametrize(("interval", "is_shown"), [((3e-6, 1.391e-3), False), ((4e-5, 1.1e-4), True)])
+def test_an_interval_of_two_processes_that_says_nothing_is_not_printed(
+    interval: tuple[float, float], is_shown: bool
+) -> None:
+    text = format_latency_ms(Latency(6.8e-5, interval))
+    assert ("too wide" in text) is not is_shown and text.startswith("0.068 [")
 
 
 def test_rows_of_an_earlier_run_are_marked(result: dict[str, Any]) -> None:
@@ -371,7 +397,7 @@ def test_the_result_says_who_found_the_winner_and_what_its_compile_time_is_spent
     text = result_text(read(result), width=132)
     assert "found by: the catalog, as the sequence layout-fuse" in text
     assert "compile seconds: best: passes 1.0, constants 0.5," in text
-    assert "without constants: 6.5 s against 6.0 s, 1.08 times" in text
+    assert "without constants: 6.50 s against 6.00 s, 1.08 times" in text
 
 
 def test_estimators_that_contradict_each_other_are_both_shown(result: dict[str, Any]) -> None:

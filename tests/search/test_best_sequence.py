@@ -8,7 +8,8 @@ import pytest
 from passsearch.core import BuildOptions, Candidate, Interval
 from passsearch.evaluate import Built
 from passsearch.measure import Ratio
-from passsearch.objectives import parse_objective
+from passsearch.objectives import parse_objective, with_outcome
+from passsearch.results import Verdict
 from passsearch.search import RunOptions, Scored, Scoring
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.composition import COMPOSED
@@ -70,3 +71,12 @@ def test_a_sequence_that_is_slower_than_the_baseline_is_no_rival() -> None:
 def test_a_sequence_is_compared_by_its_binary() -> None:
     found = BestSequence(FAST, 1)
     assert found.is_same_binary_as(scored("", 1.2, "AS-1")) and not found.is_same_binary_as(SLOW)
+
+
+def test_the_reason_of_an_undecided_verdict_says_what_is_undecided() -> None:
+    plain = {"confirmed": True, "ratio": 1.1, "reason": "no significant improvement"}
+    undecided = with_outcome(Verdict(**plain, interval=(0.9, 1.3)))  # type: ignore[arg-type]
+    assert undecided.outcome == "undecided"
+    assert undecided.reason == "undecided: a gain in throughput is possible, and none is certain"
+    no_gain = with_outcome(Verdict(**plain, interval=(0.99, 1.01)))  # type: ignore[arg-type]
+    assert (no_gain.outcome, no_gain.reason) == ("no gain", "no significant improvement")

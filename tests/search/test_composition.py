@@ -27,6 +27,7 @@ class TableProfiler:
     def __init__(self, schedules: Mapping[str, Mapping[str, float]]) -> None:
         self.schedules = schedules
         self.timed: list[tuple[str, str]] = []
+        self.recorded: Sequence[tuple[str, str]] = ()
 
     def reach(self, pipeline: Pipeline) -> str | Failure:
         return str(pipeline)
@@ -50,6 +51,9 @@ class TableProfiler:
         times = self.schedules.get(kernel.name, {})
         timed = {step: times[str(step)] for step in steps if str(step) in times}
         return timed or Failure("infra", "measure", "", "no time")
+
+    def is_timed(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> bool:
+        return (kernel.name, str(step)) in self.recorded
 
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         return False
@@ -193,6 +197,14 @@ def test_what_was_timed_ahead_counts_though_no_time_is_left() -> None:
     assert (
         str(composition.pipeline).endswith('{kernels={"large4":{"keep_weights":true,"rows":8}}}') and profiler.stopped
     )
+
+
+def test_what_an_earlier_start_has_timed_counts_though_no_time_is_left() -> None:
+    profiler = TableProfiler({**TIMES, "large4": {"ScheduleCPU": 3.0, "ScheduleCPU{keep_weights=true,rows=8}": 1.5}})
+    first = composition_of(profiler)
+    again = TableProfiler(profiler.schedules)
+    again.recorded = profiler.timed
+    assert composition_of(again, left_s=lambda: 0.0) == first
 
 
 def test_schedules_leave_time_to_time_kernels_in_their_places() -> None:

@@ -541,3 +541,12 @@ def test_one_repetition_without_time_for_another_is_no_confirmation() -> None:
         evaluator, PAIRING, repetitions=2, progress=lambda _: None, time_limit=TimeLimit(60.0, lambda: 55.0)
     )
     assert isinstance(outcome, Failure) and outcome.kind == "timeout" and "more time" in outcome.reason
+
+
+def test_the_number_of_compiles_is_said_as_the_time_allows_it() -> None:
+    steps, evaluator = list[str](), SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 1.1})
+    confirm(evaluator, PAIRING, repetitions=3, progress=steps.append, time_limit=time_left(lambda: 1.0))
+    assert [step for step in steps if "fresh" in step] == [
+        f"confirming: fresh compile 1 of 3 to {PLANS.most_repetitions}",
+        "confirming: fresh compile 2 of 2",
+    ]

@@ -1,5 +1,6 @@
 """The confirmation of a run that is continued after its search has used up the time limit."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,3 +107,29 @@ def test_the_time_limit_is_no_reason_where_a_candidate_was_measured(names: list[
         measured = {name: scored(Candidate(build=BUILD, name=name)) for name in names}
         run._evaluation = SimpleNamespace(scored=measured, counts=Counts(evaluated=2, failures=[timeout]))
         assert (run._unsearched() is None) == ("" in names)
+
+
+def planned(earlier_limit_s: float, *, spent_s: float) -> tuple[float, list[str]]:
+    """Return when the search of a run of 170 s ends, and what the user is told."""
+    notes, time_limit = list[str](), TimeLimit(170.0, lambda: 10.0)
+    run: Any = _Execution.__new__(_Execution)
+    options = RunOptions((parse_objective("throughput"),), 40, repetitions=3)
+    earlier = {"earlier_s": spent_s, "earlier_limit_s": earlier_limit_s}
+    run._time_plan = TimePlan(MeasurementPlans(), options, time_limit, **earlier)
+    run._time_limit, run._plan, run._progress = time_limit, "", lambda text, *_: notes.append(text)
+    baseline = scored(Candidate(build=BUILD))
+    end_s = [run._plan_search(baseline, best) for best in (baseline, scored(BEST))][-1]
+    return end_s, notes
+
+
+def test_a_longer_confirmation_cuts_off_nothing_that_an_earlier_start_has_found() -> None:
+    assert planned(math.inf, spent_s=0.0)[0] == 68.0
+    assert planned(100.0, spent_s=100.0)[0] == 97.0, "the earlier search went on to its end"
+    assert planned(100.0, spent_s=80.0)[0] == 80.0, "but it was interrupted"
+    assert planned(100.0, spent_s=20.0)[0] == 68.0
+
+
+def test_the_plan_of_a_continued_run_is_of_the_time_that_is_left() -> None:
+    assert planned(math.inf, spent_s=0.0)[1] == ["plan: search 68 s, confirm 102 s"]
+    notes = planned(100.0, spent_s=80.0)[1]
+    assert notes == ["earlier starts took 80 s of the time limit of 170 s", "plan: search 0 s, confirm 90 s"]

@@ -24,6 +24,7 @@ from passsearch.frontends.foreign import (
     transformers_folder,
 )
 from passsearch.frontends.foreign.tensorflow_graph import SAVED_MODEL
+from passsearch.frontends.foreign.wire import CUT
 from passsearch.frontends.mxnet_file import parameters_beside
 
 __all__ = ["SAVED_MODEL", "find_code", "require_harmless"]
@@ -68,10 +69,10 @@ def require_harmless(source: str, path: Path, *, trust: bool) -> None:
     form = _format_of(path)
     code, faults = _look(form, path)
     if faults and not code and not trust:
-        raise UserError(
-            f"Cannot read `{source}` as {form.name} ({faults[0]}); export the network again, or give --trust "
-            "(trust=True) to let its framework read it."
-        )
+        remedy = "export the network again, or give --trust (trust=True) to let its framework read it"
+        if faults[0] in CUT:
+            remedy = "it ends too early or is no such file: copy it again, or export the network again"
+        raise UserError(f"Cannot read `{source}` as {form.name} ({faults[0]}); {remedy}.")
     way = "export the network again, with its weights beside it" if path.suffix == ".onnx" else "export it as ONNX"
     require_trust(source, _shown(code, faults), trust=trust, danger=_DANGER, otherwise=way)
 

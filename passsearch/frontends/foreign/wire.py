@@ -12,6 +12,9 @@ _FIXED = {_DOUBLE: 8, _FLOAT: 4}
 _MOST_FIELDS = 1 << 29
 """Numbers of fields are below; some readers cut larger ones to 32 bits."""
 
+CUT = ("a field that is longer than its message", "a number that is cut")
+"""Faults of a message that ends too early, as that of a file that was not copied to its end."""
+
 _MOST_BYTES = 10
 """Bytes of the longest number, which has 64 bits."""
 
@@ -51,7 +54,7 @@ def fields(message: Bytes) -> Iterator[tuple[int, int | memoryview]]:
         else:
             raise ValueError(f"a field of the type {kind}")
         if size > len(view) - place:
-            raise ValueError("a field that is longer than its message")
+            raise ValueError(CUT[0])
         content = view[place : place + size]
         # Readers take a field of another type than that of their schema for an unknown one.
         yield number, content if kind == _LENGTH else int.from_bytes(content, "little")
@@ -63,7 +66,7 @@ def _number(view: memoryview, place: int) -> tuple[int, int]:
     value = 0
     for count in range(_MOST_BYTES):
         if place + count >= len(view):
-            raise ValueError("a number that is cut")
+            raise ValueError(CUT[1])
         byte = view[place + count]
         value |= (byte & 0x7F) << (7 * count)
         if byte < 0x80:
