@@ -1,9 +1,12 @@
 """What a verdict comes to, in one word."""
 
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from passsearch.objectives.table import recorded_objective
-from passsearch.results import Outcome, Verdict
+from passsearch.results import Outcome
+
+if TYPE_CHECKING:
+    from passsearch.results import Verdict
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 IMPROVED, NO_GAIN, UNDECIDED, UNCONFIRMED = OUTCOMES
@@ -14,7 +17,7 @@ EQUAL = 0.05
 """Largest gain that "no gain" may overlook. An interval that reaches further decides nothing."""
 
 
-def verdict_outcome(verdict: Verdict) -> Outcome:
+def verdict_outcome(verdict: "Verdict") -> Outcome:
     """Return one of ``OUTCOMES`` for the verdict of a result; earlier versions did not store it."""
     if not verdict.confirmed:
         return UNCONFIRMED

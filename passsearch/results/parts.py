@@ -1,10 +1,12 @@
-"""What several documents have: the compiler, the device, and ratios."""
+"""What several documents have: the compiler, the device, ratios, and the outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from passsearch.results.record import Limits, Record, left_out
+
+Outcome: TypeAlias = Literal["improved", "no gain", "undecided", "unconfirmed"]
 
 Positive: TypeAlias = Annotated[float, Limits(above=0)]
 

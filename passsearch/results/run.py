@@ -6,11 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from passsearch.results.candidate import Candidate, FailedCandidate, Latency, NamedPipeline, StatedFailure
 from passsearch.results.network import ModelCase, Reference, Shape, ValueRange
-from passsearch.results.parts import Interval, Positive, Ratios, StatedRatio
+from passsearch.results.parts import Interval, Outcome, Positive, Ratios, StatedRatio
 from passsearch.results.record import Limits, Record, key, left_out
 from passsearch.results.setup import MeasuredNetwork
-
-Outcome: TypeAlias = Literal["improved", "no gain", "undecided", "unconfirmed"]
 
 Count: TypeAlias = Annotated[int, Limits(least=0)]
 Share: TypeAlias = Annotated[float, Limits(least=0)]
