@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         KernelTimes,
         MinimalForm,
         StepKind,
+        TimedRatio,
         Worth,
     )
     from passsearch.results.application import Application, AppliedStep
@@ -164,6 +165,7 @@ __all__ = [
     "StatedFailure",
     "StatedRatio",
     "StepKind",
+    "TimedRatio",
     "TriedPipeline",
     "ValueRange",
     "Verdict",
