@@ -65,7 +65,7 @@ def _section(record: type[results.Record]) -> str:
         summary += f" It has the keys of {' and '.join(map(_type, bases))}, too."
     inherited = {key.key for base in bases for key in keys_of(base)}
     rows = [
-        f"| `{key.key}` | {_type(key.kind)}{', or missing' if key.is_left_out else ''} | {_code(texts[key.name])} |"
+        f"| `{key.key}` | {_type(key.kind)}{', or missing' if key.may_be_missing else ''} | {_code(texts[key.name])} |"
         for key in keys_of(record)
         if key.key not in inherited
     ]

@@ -14,7 +14,6 @@ from passsearch.core import (
 )
 from passsearch.errors import UserError
 from passsearch.objectives import OBJECTIVES, THROUGHPUT, UNCONFIRMED, UNDECIDED, verdict_outcome
-from passsearch.results import Verdict
 
 _NAMES = [objective.name for objective in OBJECTIVES]
 
@@ -141,6 +140,8 @@ def tune(
     # An interrupted search has a result so far, printed above; the exit status says that it is not the final one.
     if result.document["interrupted"]:
         return INTERRUPTED
+    from passsearch.results import Verdict
+
     verdict = Verdict.from_json(result.document["verdict"])
     outcome = verdict_outcome(verdict)
     # Without a confirmation by the user's own wish (`--confirm 0`), nothing is missing.

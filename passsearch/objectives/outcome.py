@@ -1,10 +1,13 @@
 """What a verdict comes to, in one word."""
 
 from dataclasses import replace
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from passsearch.objectives.table import recorded_objective
-from passsearch.results import Outcome, Verdict
+from passsearch.results import Outcome
+
+if TYPE_CHECKING:
+    from passsearch.results import Verdict
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 IMPROVED, NO_GAIN, UNDECIDED, UNCONFIRMED = OUTCOMES
@@ -18,7 +21,7 @@ NO_IMPROVEMENT = "no significant improvement"
 """Reason of a verdict that has no other one."""
 
 
-def verdict_outcome(verdict: Verdict) -> Outcome:
+def verdict_outcome(verdict: "Verdict") -> Outcome:
     """Return one of ``OUTCOMES`` for the verdict of a result; earlier versions did not store it."""
     if not verdict.confirmed:
         return UNCONFIRMED
@@ -35,7 +38,7 @@ def verdict_outcome(verdict: Verdict) -> Outcome:
     return UNDECIDED if high is None or high > 1 + EQUAL else NO_GAIN
 
 
-def with_outcome(verdict: Verdict) -> Verdict:
+def with_outcome(verdict: "Verdict") -> "Verdict":
     """Return a verdict with its outcome; the reason of an undecided one says what is undecided."""
     outcome, title = verdict_outcome(verdict), recorded_objective(verdict).title
     if outcome == UNDECIDED and verdict.reason == NO_IMPROVEMENT:

@@ -1,6 +1,7 @@
 """All objectives, and the objective of a name or of a recorded verdict."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from passsearch.errors import UserError
 from passsearch.objectives.compile_time import CompileTime
@@ -8,7 +9,9 @@ from passsearch.objectives.consumption import Energy, MeteredObjective, Power
 from passsearch.objectives.memory import Memory
 from passsearch.objectives.objective import Objective
 from passsearch.objectives.speed import Latency, Throughput
-from passsearch.results import Verdict
+
+if TYPE_CHECKING:
+    from passsearch.results import Verdict
 
 THROUGHPUT, LATENCY, COMPILE_TIME, MEMORY = Throughput(), Latency(), CompileTime(), Memory()
 
@@ -44,6 +47,6 @@ def parse_objectives(objective: str | Sequence[str]) -> tuple[Objective, ...]:
     return tuple(parse_objective(name) for name in names)
 
 
-def recorded_objective(verdict: Verdict) -> Objective:
+def recorded_objective(verdict: "Verdict") -> Objective:
     """Return the objective of the verdict of a result."""
     return parse_objective(verdict.objective)

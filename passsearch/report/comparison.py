@@ -50,8 +50,8 @@ def measurement_lines(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Yield titles and texts on how a comparison was measured, how far its ratios hold, and what failed."""
     yield "protocol", _protocol(comparison)
     yield "noise floor", _noise_floor(comparison)
-    for row in comparison_rows(comparison):
-        text = contradiction_text(row.throughput_ratio, row.candidate.ratio_of_medians)
+    for row, measured in zip(comparison_rows(comparison), comparison.measured, strict=True):
+        text = contradiction_text(row.throughput_ratio, measured.ratio_of_medians)
         if text:
             yield f"estimators of {row.label}", text
     for failed in comparison.failed:

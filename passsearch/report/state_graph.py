@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from passsearch.errors import UserError
 from passsearch.report.formatting import counted, html_text
 from passsearch.results import ExploredSpace
 
@@ -16,9 +17,15 @@ def state_graph_svg(space: ExploredSpace) -> str:
 
     Args:
         space: The space.
+
+    Raises:
+        UserError: It has no graph.
     """
-    edges = _edges(space.graph.table)
-    columns = state_columns(len(space.graph.states), edges)
+    graph = space.graph
+    if graph is None:
+        raise UserError("The space has no graph to draw; read the file that `passsearch explore --out` writes.")
+    edges = _edges(graph.table)
+    columns = state_columns(len(graph.states), edges)
     positions = _positions(columns, edges)
     step_numbers = sorted({step for _, _, step in edges})
     colours = {step: PALETTE[index % len(PALETTE)] for index, step in enumerate(step_numbers)}
@@ -35,7 +42,7 @@ def state_graph_svg(space: ExploredSpace) -> str:
         *(_edge_svg(positions[source], positions[target], colour=colours[step]) for source, target, step in edges),
         *(_state_svg(state, x=x, y=y) for state, (x, y) in positions.items()),
         *(
-            _legend_svg(space.graph.steps[step], colours[step], y=legend_y + LEGEND_HEIGHT * index)
+            _legend_svg(graph.steps[step], colours[step], y=legend_y + LEGEND_HEIGHT * index)
             for index, step in enumerate(step_numbers)
         ),
     ]

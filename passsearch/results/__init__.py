@@ -1,62 +1,87 @@
-"""Typed records of every document: what commands print with ``--json``, and what the files of a run hold."""
+"""Typed records of documents: what commands print with ``--json``, and what the files of a run hold."""
 
-from passsearch.results.ablation import (
-    Ablation,
-    AblationEvidence,
-    AblationStep,
-    KernelTimes,
-    MinimalForm,
-    StepKind,
-    Worth,
-)
-from passsearch.results.application import Application, AppliedStep
-from passsearch.results.audit import Audit, Check, SequenceGain
-from passsearch.results.batch import BatchResults, BatchStates, CrossRow, FoundRow, JobProgress
-from passsearch.results.candidate import (
-    AppliedPipeline,
-    Build,
-    Candidate,
-    Deviation,
-    FailedCandidate,
-    Latency,
-    Measurement,
-    Memory,
-    NamedPipeline,
-    Outputs,
-    Reading,
-    StatedFailure,
-)
-from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
-from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
-from passsearch.results.compilation import ChosenPipeline, Compilation, FailedRival, MeanLatency, Rival, TriedPipeline
-from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
-from passsearch.results.parts import Compiler, Device, Interval, Ratios, StatedRatio
-from passsearch.results.profile import BlockTime, KernelCall, MeasuredPeaks, Profile, ProfiledKernel, ProfiledPipeline
-from passsearch.results.record import Key, Record
-from passsearch.results.run import (
-    BestOfCatalog,
-    CaseResult,
-    ClassLabel,
-    ComposedPipeline,
-    Contender,
-    Decision,
-    DeploymentRecord,
-    NoComposition,
-    Outcome,
-    PredictedTime,
-    RegionDecision,
-    RejectedWinner,
-    Reproducer,
-    RunLimits,
-    RunResult,
-    SearchedSpace,
-    Source,
-    Verdict,
-    Winner,
-)
-from passsearch.results.setup import MeasuredNetwork
-from passsearch.results.shown_latency import contradicts, is_withheld, winner_latency
-from passsearch.results.space import CertificateCheck, ClosedPart, ExploredSpace, PassPair, SequenceCount, SpaceGraph
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from passsearch.results.ablation import (
+        Ablation,
+        AblationEvidence,
+        AblationStep,
+        KernelTimes,
+        MinimalForm,
+        StepKind,
+        TimedRatio,
+        Worth,
+    )
+    from passsearch.results.application import Application, AppliedStep
+    from passsearch.results.audit import Audit, Check, SequenceGain
+    from passsearch.results.batch import BatchResults, BatchStates, CrossRow, FoundRow, JobProgress
+    from passsearch.results.candidate import (
+        AppliedPipeline,
+        Build,
+        Candidate,
+        Deviation,
+        FailedCandidate,
+        Latency,
+        Measurement,
+        Memory,
+        NamedPipeline,
+        Outputs,
+        Reading,
+        StatedFailure,
+    )
+    from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
+    from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
+    from passsearch.results.compilation import (
+        ChosenPipeline,
+        Compilation,
+        FailedRival,
+        MeanLatency,
+        Rival,
+        TriedPipeline,
+    )
+    from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
+    from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio
+    from passsearch.results.profile import (
+        BlockTime,
+        KernelCall,
+        MeasuredPeaks,
+        Profile,
+        ProfiledKernel,
+        ProfiledPipeline,
+    )
+    from passsearch.results.record import Record
+    from passsearch.results.run import (
+        BestOfCatalog,
+        CaseResult,
+        ClassLabel,
+        ComposedPipeline,
+        Contender,
+        Decision,
+        DeploymentRecord,
+        NoComposition,
+        PredictedTime,
+        RegionDecision,
+        RejectedWinner,
+        Reproducer,
+        RunLimits,
+        RunResult,
+        SearchedSpace,
+        Source,
+        Verdict,
+        Winner,
+    )
+    from passsearch.results.setup import MeasuredNetwork
+    from passsearch.results.shown_latency import contradicts, is_withheld, winner_latency
+    from passsearch.results.space import (
+        CertificateCheck,
+        ClosedPart,
+        ExploredSpace,
+        PassPair,
+        SequenceCount,
+        SpaceGraph,
+    )
 
 __all__ = [
     "Ablation",
@@ -102,7 +127,6 @@ __all__ = [
     "JobProgress",
     "KernelCall",
     "KernelTimes",
-    "Key",
     "Latency",
     "MeanLatency",
     "MeasuredNetwork",
@@ -141,6 +165,7 @@ __all__ = [
     "StatedFailure",
     "StatedRatio",
     "StepKind",
+    "TimedRatio",
     "TriedPipeline",
     "ValueRange",
     "Verdict",
@@ -150,3 +175,31 @@ __all__ = [
     "is_withheld",
     "winner_latency",
 ]
+
+# A name is looked up in this order: first in the modules that the others import.
+_MODULES = (
+    "record",
+    "parts",
+    "candidate",
+    "network",
+    "setup",
+    "run",
+    "shown_latency",
+    "catalog",
+    "application",
+    "audit",
+    "compilation",
+    "comparison",
+    "space",
+    "profile",
+    "batch",
+    "ablation",
+)
+
+
+# Modules load on first use: to make all records takes 60 ms, and most commands need a few of them.
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    modules = (import_module(f"{__name__}.{module}") for module in _MODULES)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))

@@ -1,16 +1,24 @@
 """The document of an ablation."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, TypeAlias
 
 from passsearch.results.candidate import AppliedPipeline, Build, StatedFailure
-from passsearch.results.parts import Device, Ratios, StatedRatio
-from passsearch.results.record import Record, key, left_out
+from passsearch.results.parts import Device, Positive, StatedRatio
+from passsearch.results.record import Limits, Record, key, left_out
 from passsearch.results.run import DeploymentRecord
 
 StepKind: TypeAlias = Literal["ladder", "without"]
 Worth: TypeAlias = Literal["gain", "loss", "nothing", "undecided", "needed"]
+
+
+@dataclass(frozen=True)
+class TimedRatio(StatedRatio):
+    """A ratio that was measured in repetitions."""
+
+    ratio: Positive = field()
+    interval: tuple[float, float] | None = field()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +47,12 @@ class AblationStep(Record):
     name: str
     subject: str | None = key("pass")
     passes: tuple[str, ...]
-    throughput: StatedRatio | None
-    compile_time: StatedRatio | None
+    throughput: TimedRatio | None
+    compile_time: TimedRatio | None
     latency_s: float | None
     fastest_s: float | None = None
     compile_s: float | None = None
-    gain: Ratios
+    gain: Annotated[Mapping[str, TimedRatio | None], Limits(required=("throughput", "compile_time"))]
     kernels_changed: int | None
     changed_kernels: tuple[str, ...] = ()
     same_binary_as: str | None
@@ -67,7 +75,7 @@ class MinimalForm(Record):
     pipeline: str
     passes: tuple[str, ...]
     same_binary: bool
-    throughput: StatedRatio | None
+    throughput: TimedRatio | None
     deployment: DeploymentRecord
 
 
@@ -104,7 +112,7 @@ class AblationEvidence(Record):
     compiles: int = 0
     level: float | None = None
     noise_floor: float | None = None
-    measured_at: str = ""
+    measured_at: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +147,7 @@ class Ablation(Record):
     worth_nothing: tuple[str, ...]
     complete: bool
     measured: AblationEvidence
-    until_decided: bool | None = left_out()
+    until_decided: bool | None = left_out(or_null=True)
     dropped: tuple[str, ...]
     minimal: MinimalForm | None
     kernels: KernelTimes | None

@@ -21,7 +21,7 @@ class Build(Record):
         config: Configuration of the pass context.
     """
 
-    opt_level: int = 0
+    opt_level: int
     required: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class NamedPipeline(Record):
 
     name: str | None = None
     pipeline: str
-    build: Build = Build()
+    build: Build = Build(0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +71,14 @@ class AppliedPipeline(Record):
     """
 
     pipeline: str
-    build: Build = Build()
+    build: Build
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailedCandidate(StatedFailure, AppliedPipeline):
     """A candidate that failed, with the failure."""
+
+    build: Build = Build(0)
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ class Reading(Record):
 
     median: float | None = None
     max: float | None = None
-    start: float | None = left_out()
-    end: float | None = left_out()
+    start: float | None = left_out(or_null=True)
+    end: float | None = left_out(or_null=True)
 
 
 @dataclass(frozen=True)
@@ -210,22 +212,16 @@ class _BuiltPipeline(NamedPipeline):
     """A pipeline that was built.
 
     Attributes:
-        toolchain: Name of the toolchain, in a comparison.
         state: Hash of the IR.
         binary: Digest of the built files.
         ratio: Throughput as a multiple of the baseline's.
-        ratio_of_medians: The same by medians instead of the fastest samples, in a comparison.
         outputs: How its outputs agree with the reference's.
-        improved: True if it is certainly faster than the baseline, in a comparison.
     """
 
-    toolchain: str | None = left_out()
     state: str | None = None
     binary: str | None = None
     ratio: StatedRatio | None = None
-    ratio_of_medians: StatedRatio | None = left_out()
     outputs: Outputs | None = None
-    improved: bool | None = left_out()
 
 
 @dataclass(frozen=True, kw_only=True)

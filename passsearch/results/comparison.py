@@ -4,15 +4,23 @@ from dataclasses import dataclass
 
 from passsearch.results.candidate import Candidate, NamedPipeline, StatedFailure
 from passsearch.results.parts import Compiler, Interval, Positive, StatedRatio
-from passsearch.results.record import Record, left_out
+from passsearch.results.record import Record, left_out, placed
 from passsearch.results.setup import MeasuredNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedPipeline(Candidate):
-    """A pipeline of a comparison with its measurement."""
+    """A pipeline of a comparison with its measurement.
 
-    ratio_of_medians: StatedRatio | None = None
+    Attributes:
+        toolchain: Name of the toolchain.
+        ratio_of_medians: The ratio by medians instead of the fastest samples.
+        improved: True if it is certainly faster than the baseline.
+    """
+
+    toolchain: str = placed("", after="build")
+    ratio_of_medians: StatedRatio | None = placed(None, after="ratio")
+    improved: bool = placed(False, after="outputs")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,9 +90,9 @@ class Model(NetworkIdentity):
     """
 
     batch: int | None
-    inputs: Mapping[str, Input] | None = None
+    inputs: Mapping[str, Input] | None = left_out()
     samples: int = left_out(0)
-    function: str | None = None
+    function: str | None = left_out()
     other_functions: tuple[str, ...] = ()
     cases: tuple[ModelCase, ...] = left_out(())
 

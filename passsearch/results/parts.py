@@ -1,10 +1,12 @@
-"""What several documents have: the compiler, the device, and ratios."""
+"""What several documents have: the compiler, the device, ratios, and the outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from passsearch.results.record import Limits, Record, left_out
+
+Outcome: TypeAlias = Literal["improved", "no gain", "undecided", "unconfirmed"]
 
 Positive: TypeAlias = Annotated[float, Limits(above=0)]
 
@@ -47,18 +49,18 @@ class Device(Record):
     """
 
     name: str = ""
-    cores: int | None = left_out()
-    threads: int | None = left_out()
-    uuid: str | None = left_out()
-    memory_bytes: int | None = left_out()
-    system: str | None = left_out()
-    arch: str | None = left_out()
-    driver: str | None = left_out()
+    cores: int | None = left_out(or_null=True)
+    threads: int | None = left_out(or_null=True)
+    uuid: str | None = left_out(or_null=True)
+    memory_bytes: int | None = left_out(or_null=True)
+    system: str | None = left_out(or_null=True)
+    arch: str | None = left_out(or_null=True)
+    driver: str | None = left_out(or_null=True)
 
 
 @dataclass(frozen=True)
 class StatedRatio(Record):
-    """A ratio to the baseline; above 1 is better.
+    """A ratio; the key that holds it says of what to what. Above 1 is better.
 
     Attributes:
         ratio: The ratio.

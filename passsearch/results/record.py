@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import cache, partial
+from functools import cache, partial, reduce
+from operator import or_
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -10,28 +11,31 @@ from passsearch.errors import UserError
 
 T = TypeVar("T", bound="Record")
 
-_KEY, _LEFT_OUT = "key", "left out"
+_KEY, _AFTER, _MISSING, _LEFT_OUT, _NULL = "key", "after", "missing", "left out", "null"
 _NAMES: Mapping[object, str] = {str: "string", bool: "boolean", int: "integer", float: "number", NoneType: "null"}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The numbers that a key may have, as ``Annotated[float, Limits(above=0)]``.
+    """The values that a key may have, as ``Annotated[float, Limits(above=0)]``.
 
     Attributes:
         above: A number that all are above.
         least: The least one.
         most: The largest one.
+        required: Keys that a mapping has.
     """
 
     above: float | None = None
     least: float | None = None
     most: float | None = None
+    required: tuple[str, ...] = ()
 
-    def schema(self) -> dict[str, float]:
+    def schema(self) -> dict[str, Any]:
         """Return the JSON Schema."""
         keywords = {"exclusiveMinimum": self.above, "minimum": self.least, "maximum": self.most}
-        return {keyword: value for keyword, value in keywords.items() if value is not None}
+        limits: dict[str, Any] = {keyword: value for keyword, value in keywords.items() if value is not None}
+        return {**limits, "required": [*self.required]} if self.required else limits
 
 
 def key(name: str, **options: Any) -> Any:
@@ -39,9 +43,24 @@ def key(name: str, **options: Any) -> Any:
     return field(metadata={_KEY: name}, **options)
 
 
-def left_out(default: Any = None, *, name: str = "") -> Any:
-    """Return a field that JSON lacks where it has its default."""
-    return field(default=default, metadata={_LEFT_OUT: True, **({_KEY: name} if name else {})})
+def placed(default: Any, *, after: str) -> Any:
+    """Return a field whose key stands after that of an inherited field."""
+    return field(default=default, metadata={_AFTER: after})
+
+
+def left_out(default: Any = None, *, or_null: bool = False) -> Any:
+    """Return a field that JSON lacks where it has its default.
+
+    Args:
+        default: The default.
+        or_null: True for a key that earlier versions may have written as ``null``; else it is missing instead.
+    """
+    return field(default=default, metadata={_LEFT_OUT: True, _MISSING: True, _NULL: or_null})
+
+
+def may_be_missing(default: Any = None) -> Any:
+    """Return a field that JSON lacks in cases that its record decides on."""
+    return field(default=default, metadata={_MISSING: True})
 
 
 class Record:
@@ -50,7 +69,8 @@ class Record:
     A field has one of these types: ``str``, ``bool``, ``int``, ``float``, ``Literal``, another record,
     ``Mapping[str, …]``, ``tuple[…, …]``, ``object`` (any JSON), or a union of these with ``None``. Keys without a
     field are ignored, so that documents of later versions are read; a field that earlier versions lacked has the value
-    that stands for it as its default.
+    that stands for it as its default. A subclass that requires such a key assigns ``field()``: without it, a dataclass
+    inherits the default.
     """
 
     def to_json(self) -> dict[str, Any]:
@@ -74,8 +94,9 @@ class Record:
         return cls(**values)
 
     @classmethod
+    @cache
     def json_schema(cls) -> dict[str, Any]:
-        """Return the JSON Schema of the object."""
+        """Return the JSON Schema of the object; callers share it and do not change it."""
         return {
             "type": "object",
             "required": [each.key for each in keys_of(cls) if each.is_required],
@@ -85,7 +106,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Key:
-    """A field of a record; ``kind`` is its type."""
+    """A field of a record; ``kind`` is the type of its value in JSON."""
 
     name: str
     key: str
@@ -93,22 +114,30 @@ class Key:
     default: Any
     is_required: bool
     is_left_out: bool
+    may_be_missing: bool
     read: Callable[[Any], Any]
 
 
 def keys_of(record: Any) -> tuple[Key, ...]:
-    """Return the fields of a class of records."""
+    """Return the fields of a class of records in the order of the keys."""
     return _cached_keys(record)
 
 
 @cache
-def _cached_keys(record: Any) -> tuple[Key, ...]:
+def _cached_keys(record: Any) -> tuple[Key, ...]:  # mypy takes no class of records for hashable
     kinds = get_type_hints(record, include_extras=True)
-    return tuple(_key(each, kinds[each.name]) for each in fields(record))
+    keys: list[Key] = []
+    for each in fields(record):
+        after = each.metadata.get(_AFTER)
+        place = [key.name for key in keys].index(after) + 1 if after else len(keys)
+        keys.insert(place, _key(each, kinds[each.name]))
+    return tuple(keys)
 
 
 def _key(declared: Field[Any], kind: Any) -> Key:
-    options = declared.metadata
+    options, read = declared.metadata, _reader(kind)
+    if options.get(_NULL) is False and declared.default is None:
+        kind = reduce(or_, (each for each in get_args(kind) if each is not NoneType))
     return Key(
         name=declared.name,
         key=options.get(_KEY, declared.name),
@@ -116,7 +145,8 @@ def _key(declared: Field[Any], kind: Any) -> Key:
         default=declared.default,
         is_required=declared.default is MISSING and declared.default_factory is MISSING,
         is_left_out=options.get(_LEFT_OUT, False),
-        read=_reader(kind),
+        may_be_missing=options.get(_MISSING, False),
+        read=read,
     )
 
 
@@ -205,4 +235,4 @@ def _union_schema(members: list[dict[str, Any]]) -> dict[str, Any]:
     [schema] = others
     if "enum" in schema:
         return {**schema, "enum": [*schema["enum"], None]}
-    return {**schema, "type": [schema["type"], "null"]}
+    return {**schema, "type": [schema["type"], "null"]} if "type" in schema else {"anyOf": members}

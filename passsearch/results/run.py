@@ -1,16 +1,14 @@
 """The result of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
-from passsearch.results.candidate import Candidate, FailedCandidate, Latency, NamedPipeline, StatedFailure
+from passsearch.results.candidate import Build, Candidate, FailedCandidate, Latency, NamedPipeline, StatedFailure
 from passsearch.results.network import ModelCase, Reference, Shape, ValueRange
-from passsearch.results.parts import Interval, Positive, Ratios, StatedRatio
-from passsearch.results.record import Limits, Record, key, left_out
+from passsearch.results.parts import Interval, Outcome, Positive, Ratios, StatedRatio
+from passsearch.results.record import Limits, Record, key, left_out, may_be_missing
 from passsearch.results.setup import MeasuredNetwork
-
-Outcome: TypeAlias = Literal["improved", "no gain", "undecided", "unconfirmed"]
 
 Count: TypeAlias = Annotated[int, Limits(least=0)]
 Share: TypeAlias = Annotated[float, Limits(least=0)]
@@ -132,7 +130,7 @@ class ComposedPipeline(Record):
     begin_s: Positive
     predicted_s: Positive
     inference_s: PredictedTime | None = None
-    bound_s: float | None = None
+    bound_s: float | None = left_out()
     kernels: int
     variants: int
     combinations_log10: Annotated[float, Limits(most=1e6)]
@@ -177,7 +175,7 @@ class Contender(Candidate):
     """
 
     compile_samples_s: tuple[float, ...] = left_out(())
-    compile_parts_s: Mapping[str, float] | None = left_out()
+    compile_parts_s: Mapping[str, float] | None = left_out(or_null=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +186,8 @@ class Winner(Contender):
         source: Who proposed it; results of earlier versions do not say.
     """
 
-    source: Source | None = left_out()
+    build: Build = field()
+    source: Source | None = left_out(or_null=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,10 +201,13 @@ class BestOfCatalog(Candidate):
         improved: True if that gain is certain.
     """
 
+    name: str = field()
+    build: Build = field()
+    ratio: StatedRatio | None = field()
     of: Count
     is_best: bool
     gain: StatedRatio | None
-    improved: bool | None = None
+    improved: bool
 
     @property
     def is_timed(self) -> bool:
@@ -248,20 +250,20 @@ class Verdict(Record):
     interval: Interval | None = None
     level: float | None = None
     confirmed: bool = False
-    repetitions: int | None = None
-    processes: int | None = None
-    reproducible: bool | None = None
-    same_binary: bool | None = None
+    repetitions: int | None = may_be_missing()
+    processes: int | None = may_be_missing()
+    reproducible: bool | None = may_be_missing()
+    same_binary: bool | None = may_be_missing()
     noise_floor: Share | None = None
-    noise: Share | None = None
-    sustained: Positive | None = None
-    disagreement: str | None = None
-    keep_throughput: float = 0.0
-    keeps_throughput: bool | None = None
-    seconds: float | None = None
+    noise: Share | None = may_be_missing()
+    sustained: Positive | None = may_be_missing()
+    disagreement: str | None = may_be_missing()
+    keep_throughput: float = may_be_missing(0.0)
+    keeps_throughput: bool | None = left_out()
+    seconds: float | None = may_be_missing()
     reason: str | None = None
-    failure: StatedFailure | None = left_out()
-    outcome: Outcome | None = None
+    failure: StatedFailure | None = left_out(or_null=True)
+    outcome: Outcome | None = left_out()
 
     @property
     def stated(self) -> StatedRatio:
@@ -273,9 +275,10 @@ class Verdict(Record):
         content = super().to_json()
         if self.repetitions is not None:
             return content
-        first = {name: content[name] for name in ("objective", "objectives", "level", "ratio", "interval", "confirmed")}
-        last = {name: content[name] for name in ("improved", "noise_floor", "reason")}
-        return {**first, **last, "failure": content.get("failure"), "outcome": self.outcome}
+        content.setdefault("failure", None)
+        first = ("objective", "objectives", "level", "ratio", "interval", "confirmed")
+        last = ("improved", "noise_floor", "reason", "failure", "outcome")
+        return {name: content[name] for name in (*first, *last) if name in content}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,6 +290,8 @@ class RejectedWinner(NamedPipeline):
         reason: Why it is not recommended.
     """
 
+    name: str = field()
+    build: Build = field()
     ratio: StatedRatio | None
     reason: str
 
@@ -319,7 +324,7 @@ class RunLimits(Record):
         timeout_s: The time limit in seconds; ``None`` without one.
     """
 
-    trials: int | None = None
+    trials: int | None = left_out()
     timeout_s: float | None = None
 
 
@@ -362,12 +367,12 @@ class DeploymentRecord(Record):
     seed: int
     inputs: Mapping[str, tuple[Shape, str]]
     calls: tuple[ModelCase, ...] = left_out(())
-    ranges: Mapping[str, ValueRange] | None = left_out()
-    samples: str | None = left_out()
+    ranges: Mapping[str, ValueRange] | None = left_out(or_null=True)
+    samples: str | None = left_out(or_null=True)
     factories: Mapping[str, str]
     tolerance: float | None
     reference: Reference | None = left_out()
-    mean_tolerance: float | None = left_out()
+    mean_tolerance: float | None = left_out(or_null=True)
     paths: tuple[str, ...] = left_out(())
 
 

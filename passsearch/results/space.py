@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from passsearch.results.candidate import StatedFailure
 from passsearch.results.network import NetworkIdentity, Reference
 from passsearch.results.parts import Compiler
-from passsearch.results.record import Record, key, left_out
+from passsearch.results.record import Record, key
+from passsearch.results.record import left_out as missing_if_none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +39,9 @@ class PassPair(Record):
 
     first: str
     second: str
-    equal: int | None = left_out()
-    different: int | None = left_out()
-    states: int | None = left_out()
+    equal: int | None = missing_if_none()
+    different: int | None = missing_if_none()
+    states: int | None = missing_if_none()
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class ExploredSpace(Record):
     tried: int
     remembered: bool
     seconds: float
-    graph: SpaceGraph
+    graph: SpaceGraph | None = missing_if_none()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
 from passsearch.objectives import Objective, recorded_objective
 from passsearch.results import AppliedPipeline, DeploymentRecord, KernelTimes, MinimalForm, RunResult
-from passsearch.search.document import stated
 from passsearch.studies.ablation_document import (
     LEAST_SHARE,
     NOTHING,
@@ -20,6 +19,7 @@ from passsearch.studies.ablation_document import (
     WORTHLESS,
     AblationRows,
     made_ablation,
+    timed,
 )
 from passsearch.studies.ablation_records import CompileRounds, Readings, compile_key
 from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
@@ -259,7 +259,7 @@ class Ablation:
             pipeline=str(candidate.pipeline),
             passes=tuple(str(step) for step in candidate.pipeline.passes),
             same_binary=same_binary,
-            throughput=stated(ratio),
+            throughput=timed(ratio),
             deployment=DeploymentRecord.from_json(deployment),
         )
 

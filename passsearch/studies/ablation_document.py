@@ -18,9 +18,9 @@ from passsearch.results import (
     Build,
     Device,
     StatedFailure,
+    TimedRatio,
     Worth,
 )
-from passsearch.search.document import stated
 from passsearch.studies.ablation_records import Readings
 from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
 from passsearch.studies.comparison_records import BASELINE
@@ -111,12 +111,12 @@ class AblationRows:
             name=step.name,
             subject=str(step.subject) if step.subject else None,
             passes=tuple(str(each) for each in step.candidate.pipeline.passes),
-            throughput=stated(self._throughput(step.name)),
-            compile_time=stated(self._compile_ratio(step.candidate, self.baseline)) if built else None,
+            throughput=timed(self._throughput(step.name)),
+            compile_time=timed(self._compile_ratio(step.candidate, self.baseline)) if built else None,
             latency_s=self._latency_s(step.name),
             fastest_s=self._fastest_s(step.name),
             compile_s=self._compile_s(step.candidate) if built else None,
-            gain={THROUGHPUT.name: stated(speed.ratio), COMPILE_TIME.name: stated(compiling.ratio)},
+            gain={THROUGHPUT.name: timed(speed.ratio), COMPILE_TIME.name: timed(compiling.ratio)},
             kernels_changed=number,
             changed_kernels=names,
             same_binary_as=self._same_binary(step) if built else None,
@@ -245,4 +245,10 @@ def _measured(rows: AblationRows) -> AblationEvidence:
         compiles=len(rows.readings.compiles.seconds),
         level=rows.level,
         noise_floor=floor if math.isfinite(floor) else None,
+        measured_at="",
     )
+
+
+def timed(ratio: Ratio | None) -> TimedRatio | None:
+    """Return a ratio as ablations state it."""
+    return None if ratio is None else TimedRatio.from_json(ratio.to_json())

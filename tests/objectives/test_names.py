@@ -27,6 +27,8 @@ OTHER_MEANINGS = {
     ("report/engines.py", "throughput"): COLUMN,
     ("report/profile.py", "energy"): "the title of a line",
     **dict.fromkeys((("results/run.py", name) for name in NAMES), "what the schema of a verdict allows"),
+    ("results/ablation.py", "compile_time"): "a gain that every ablation has",
+    ("results/ablation.py", "throughput"): "a gain that every ablation has",
     ("results/shown_latency.py", "throughput"): "the ratio that a latency may contradict",
     ("store/cache_limit.py", "memory"): CACHE,
     ("studies/profiling.py", "memory"): "what limits the speed of a kernel",

@@ -6,8 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from passsearch.errors import UserError
 from passsearch.report import certificate_check_text, space_html, space_text, state_graph_svg
 from passsearch.results import CertificateCheck, ExploredSpace
+from passsearch.store.result_schema import schema_problem
 
 TABLE = [[1, 0, 0], [1, 2, 1], [2, 2, 2]]
 
@@ -100,3 +102,12 @@ def test_a_notebook_shows_the_same_space(space: dict[str, Any]) -> None:
 
     assert "&lt;net&gt;: 3 states, closed" in html and "<net>" not in html
     assert 'data-title="new states">1</td>' in html
+
+
+def test_a_space_without_its_graph_is_read_and_not_drawn(space: dict[str, Any]) -> None:
+    printed = {key: value for key, value in space.items() if key != "graph"}
+    assert schema_problem(printed, ExploredSpace.json_schema()) == ""
+    read = ExploredSpace.from_json(printed)
+    assert space_text(read) == space_text(ExploredSpace.from_json(space)) and "graph" not in read.to_json()
+    with pytest.raises(UserError, match="no graph"):
+        state_graph_svg(read)
