@@ -220,8 +220,8 @@ def test_a_certificate_holds_until_it_is_tampered_with(
         options: dict[str, Any] = {"sample": 1000, "seed": 0, "progress": lambda *_: None}
         with WorkerEvaluator(session, log=log, folder=tmp_path / "check") as evaluator:
             result = check_certificate(document, read_closure(document, "it"), evaluator=evaluator, **options)
-    assert not result["holds"] and "SimplifyInference" in result["problems"][0]
-    assert f"the file has no pipeline that reaches {document['graph']['states'][1]}" in result["problems"]
+    assert not result.holds and "SimplifyInference" in result.problems[0]
+    assert f"the file has no pipeline that reaches {document['graph']['states'][1]}" in result.problems
 
 
 def test_a_certificate_of_another_network_is_refused(small_network: Path, relay: Toolchain, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from passsearch.core import UNLIMITED
 from passsearch.errors import EnvironmentFault, WorkerDied
 from passsearch.evaluate import Session
 from passsearch.evaluate.pool import WorkerPool
@@ -41,5 +42,5 @@ def test_one_failed_start_of_a_worker_is_tried_again(tmp_path: Path) -> None:
                 raise EnvironmentFault("the compiler does not start")
             return cast(Worker, SimpleNamespace(alive=True))
 
-    pool = Pool(cast(Session, SimpleNamespace(device_lock=None, threads=1)), tmp_path)
+    pool = Pool(cast(Session, SimpleNamespace(device_lock=None, threads=1)), tmp_path, time_limit=UNLIMITED)
     assert pool.compiler().alive and starts == [1, 1]
