@@ -18,7 +18,6 @@ import numpy as np
 import passsearch
 from benchmarks.common import RESULTS, options, write
 from passsearch import cli
-from passsearch.core import ON_COMMAND_LINE
 from passsearch.errors import PassSearchError
 
 LONGEST = 700
@@ -130,7 +129,6 @@ def run_command(command: str) -> dict[str, Any]:
 
 def run_call(name: str, call: Callable[[], object]) -> dict[str, Any]:
     """Return the answer of one call in Python."""
-    ON_COMMAND_LINE.set(False)
     try:
         call()
     except PassSearchError as error:

@@ -25,8 +25,9 @@ from typing import Any
 from benchmarks.common import RESULTS, busy, network_session, options, write_row
 from benchmarks.faults.disturbed_run import read_facts
 from benchmarks.faults.tiny_networks import write_network
-from passsearch.report.rows import MOST_CONTRADICTION, Row, level_rows, result_rows
+from passsearch.report.rows import Row, level_rows, result_rows
 from passsearch.results import Candidate, RunResult
+from passsearch.results.shown_latency import MOST_CONTRADICTION
 
 NETWORK = "residual"
 """One of ``tiny_networks.NETWORKS``: a search of half a minute measures some candidates even on a busy machine."""

@@ -11,14 +11,8 @@ from passsearch.core import first_sentence
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.frontends.zoo import describe
-from passsearch.toolchain import Toolchain, get_toolchain, target_options
+from passsearch.toolchain import TARGET_KINDS, Toolchain, get_toolchain, target_kind
 from passsearch.worker import machine_memory_bytes
-
-TARGET_KINDS = (
-    *("llvm", "cuda", "c", "nvptx", "rocm", "opencl", "vulkan", "metal", "webgpu", "hexagon"),
-    *("composite", "stackvm", "ext_dev", "hybrid", "aocl", "aocl_sw_emu", "sdaccel"),
-)
-"""Kinds of targets of the versions of TVM that passsearch uses."""
 
 
 def find_mistakes(jobs: Sequence[TuneJob], *, is_local: bool) -> list[str]:
@@ -74,8 +68,7 @@ def _check_network(text: str) -> None:
 
 
 def _check_target(target: str) -> None:
-    options = target_options(target)
-    kind = str(options.get("kind") or options.get("tag") or (target.split() or [""])[0])
+    kind = target_kind(target)
     # A name with a slash is a tag of TVM's, such as `nvidia/nvidia-a100`.
     if kind not in TARGET_KINDS and "/" not in kind:
         raise UserError(f"Unknown target `{target}`; it begins with one of: {', '.join(TARGET_KINDS)}.")

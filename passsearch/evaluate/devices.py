@@ -9,10 +9,7 @@ from pathlib import Path
 from passsearch.core import suggest_name
 from passsearch.errors import UserError
 from passsearch.measure import Sensors
-from passsearch.toolchain import Toolchain, lock_file, target_options, with_triple
-
-KINDS = ("llvm", "cuda", "c", "rocm", "metal", "opencl", "vulkan", "webgpu", "hexagon", "nvptx")
-"""Usual kinds of targets, to which mistyped ones are compared; a compiler may know others."""
+from passsearch.toolchain import TARGET_KINDS, Toolchain, lock_file, target_kind, target_options, with_triple
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +39,9 @@ def complete_target(target: str, toolchain: Toolchain, probe_sensors: Callable[[
         UserError: No GPU reports its architecture, or the kind of target is a known one mistyped.
     """
     complete = with_triple(target, toolchain)
-    kind = str(target_options(target).get("kind") or target.split()[0])
-    if kind not in KINDS and (guess := suggest_name(kind, KINDS)):
+    kind = target_kind(target)
+    # A compiler may know other kinds.
+    if kind not in TARGET_KINDS and (guess := suggest_name(kind, TARGET_KINDS)):
         raise UserError(f"Impossible target `{target}`: there is no kind `{kind}`; {guess}")
     return _with_architecture(complete, probe_sensors)
 

@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from passsearch.core import Pipeline
-from passsearch.report.formatting import format_interval, format_number, format_ratio, is_above, is_below
+from passsearch.report.formatting import format_number, format_ratio, is_above, is_below
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.report.verdict import BUSY_PERCENT
-from passsearch.results import ChosenPipeline, Compilation, FailedRival, Rival, StatedRatio, TriedPipeline
+from passsearch.results import ChosenPipeline, Compilation, FailedRival, Rival, TriedPipeline
 
 FEW_PASSES = 3
 """Largest number of passes that are listed; the README in the folder lists more."""
-
-WIDEST = 10
-"""Largest quotient of the ends of an interval around 1 that is printed; a wider one says nothing."""
 
 _ENGINES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
 
@@ -43,20 +40,12 @@ def _headline(compilation: Compilation) -> str:
 
 
 def _comparison(name: str, rival: Rival) -> str:
-    fastest, medians = map(_ratio, (rival.ratio, rival.ratio_of_medians))
+    fastest, medians = map(format_ratio, (rival.ratio, rival.ratio_of_medians))
     own, other = (f"{format_number(latency.median * 1e3)} ms" for latency in (rival.latency_s, rival.rival_latency_s))
     return (
         f"{fastest} times the throughput of {_ENGINES.get(name, name)} by the fastest runs, {medians} by medians "
         f"({own} beside {other}){_doubt(rival)}"
     )
-
-
-def _ratio(ratio: StatedRatio) -> str:
-    """Return a ratio with its interval, unless that reaches far to both sides of 1."""
-    low, high = ratio.interval or (None, None)
-    if ratio.ratio is not None and low is not None and high is not None and low < 1 < high and high > WIDEST * low:
-        return f"{format_interval(ratio.ratio, None, decimals=3)} [too wide]"
-    return format_ratio(ratio)
 
 
 def _doubt(rival: Rival) -> str:

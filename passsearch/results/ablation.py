@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from passsearch.results.candidate import AppliedPipeline, Build, StatedFailure
 from passsearch.results.parts import Device, Positive, StatedRatio
-from passsearch.results.record import Limits, Record, key, left_out
+from passsearch.results.record import Allowed, Record, key, left_out
 from passsearch.results.run import DeploymentRecord
 
 StepKind: TypeAlias = Literal["ladder", "without"]
@@ -52,7 +52,7 @@ class AblationStep(Record):
     latency_s: float | None
     fastest_s: float | None = None
     compile_s: float | None = None
-    gain: Annotated[Mapping[str, TimedRatio | None], Limits(required=("throughput", "compile_time"))]
+    gain: Annotated[Mapping[str, TimedRatio | None], Allowed(required=("throughput", "compile_time"))]
     kernels_changed: int | None
     changed_kernels: tuple[str, ...] = ()
     same_binary_as: str | None

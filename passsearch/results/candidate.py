@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 
 from passsearch.results.parts import Interval, Positive, StatedRatio
-from passsearch.results.record import Limits, Record, left_out
+from passsearch.results.record import Allowed, Record, left_out
 
-Energy: TypeAlias = Annotated[float, Limits(most=1e300)]
+Energy: TypeAlias = Annotated[float, Allowed(most=1e300)]
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from passsearch.results.record import Limits, Record, left_out
+from passsearch.results.record import Allowed, Record, left_out
 
-Shape: TypeAlias = tuple[Annotated[int, Limits(least=0)], ...]
+Shape: TypeAlias = tuple[Annotated[int, Allowed(least=0)], ...]
 
 
 @dataclass(frozen=True)
@@ -114,4 +114,4 @@ class Reference(Record):
     runtime: str | None
     reason: str
     outputs: tuple[str, ...]
-    seconds: Annotated[float, Limits(least=0)]
+    seconds: Annotated[float, Allowed(least=0)]

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from passsearch.results.record import Limits, Record, left_out
+from passsearch.results.record import Allowed, Record, left_out
 
 Outcome: TypeAlias = Literal["improved", "no gain", "undecided", "unconfirmed"]
 
-Positive: TypeAlias = Annotated[float, Limits(above=0)]
+Positive: TypeAlias = Annotated[float, Allowed(above=0)]
 
 Interval: TypeAlias = tuple[Positive | None, Positive | None]
 """The ends of a confidence interval; ``None`` for one that is infinite."""

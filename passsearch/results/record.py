@@ -16,8 +16,8 @@ _NAMES: Mapping[object, str] = {str: "string", bool: "boolean", int: "integer", 
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The values that a key may have, as ``Annotated[float, Limits(above=0)]``.
+class Allowed:
+    """The values that a key may have, as ``Annotated[float, Allowed(above=0)]``.
 
     Attributes:
         above: A number that all are above.

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 from passsearch.results.candidate import Build, Candidate, FailedCandidate, Latency, NamedPipeline, StatedFailure
 from passsearch.results.network import ModelCase, Reference, Shape, ValueRange
 from passsearch.results.parts import Interval, Outcome, Positive, Ratios, StatedRatio
-from passsearch.results.record import Limits, Record, key, left_out, may_be_missing
+from passsearch.results.record import Allowed, Record, key, left_out, may_be_missing
 from passsearch.results.setup import MeasuredNetwork
 
-Count: TypeAlias = Annotated[int, Limits(least=0)]
-Share: TypeAlias = Annotated[float, Limits(least=0)]
+Count: TypeAlias = Annotated[int, Allowed(least=0)]
+Share: TypeAlias = Annotated[float, Allowed(least=0)]
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class ComposedPipeline(Record):
     bound_s: float | None = left_out()
     kernels: int
     variants: int
-    combinations_log10: Annotated[float, Limits(most=1e6)]
+    combinations_log10: Annotated[float, Allowed(most=1e6)]
     decisions: tuple[RegionDecision, ...]
     recalled: int = 0
 

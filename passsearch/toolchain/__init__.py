@@ -12,7 +12,14 @@ from passsearch.toolchain.folders import (
     run_limit_bytes,
     user_cache_folder,
 )
-from passsearch.toolchain.host import host_target, target_options, target_triple, with_triple
+from passsearch.toolchain.host import (
+    TARGET_KINDS,
+    host_target,
+    target_kind,
+    target_options,
+    target_triple,
+    with_triple,
+)
 from passsearch.toolchain.install import install, is_current
 from passsearch.toolchain.probe import ProbeResult, probe
 from passsearch.toolchain.record import Toolchain
@@ -20,6 +27,7 @@ from passsearch.toolchain.registry import add_toolchain, get_toolchain, list_too
 
 __all__ = [
     "RUN_VARIABLE",
+    "TARGET_KINDS",
     "Finding",
     "ProbeResult",
     "Toolchain",
@@ -42,6 +50,7 @@ __all__ = [
     "remove_toolchain",
     "require_c_compiler",
     "run_limit_bytes",
+    "target_kind",
     "target_options",
     "target_triple",
     "user_cache_folder",

@@ -14,6 +14,13 @@ _OLDEST_LLVM = "11.0.0"
 """The version assumed for a TVM that does not report its LLVM version."""
 
 
+TARGET_KINDS = (
+    *("llvm", "cuda", "c", "nvptx", "rocm", "opencl", "vulkan", "metal", "webgpu", "hexagon"),
+    *("composite", "stackvm", "ext_dev", "hybrid", "aocl", "aocl_sw_emu", "sdaccel"),
+)
+"""Kinds of targets of the versions of TVM that passsearch uses."""
+
+
 def host_target(toolchain: Toolchain) -> str:
     """Return ``llvm -mtriple=… -mcpu=…`` for this machine, in names that the toolchain's LLVM knows."""
     cpu = llvm_cpu(archspec.cpu.host(), toolchain.llvm_version)
@@ -27,6 +34,12 @@ def target_options(target: str) -> dict[str, Json]:
         return dict(parse_json(target)) if target.lstrip().startswith("{") else {}
     except ValueError:
         return {}
+
+
+def target_kind(target: str) -> str:
+    """Return the kind that a target begins with, such as ``llvm``, or the tag that stands for a whole target."""
+    options = target_options(target)
+    return str(options.get("kind") or options.get("tag") or (target.split() or [""])[0])
 
 
 def target_triple(target: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from passsearch.errors import UserError
-from passsearch.results.record import Limits, Record, key, left_out, placed
+from passsearch.results.record import Allowed, Record, key, left_out, placed
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Whole(Record):
     part: Nothing | Part | None
     parts: tuple[Part, ...] = ()
     counts: Mapping[str, int | None] | None = None
-    size: Annotated[float, Limits(above=0, most=9)] | None = None
+    size: Annotated[float, Allowed(above=0, most=9)] | None = None
     samples: int = left_out(0)
     unit: Literal["s"] | None = None
     note: str | None = left_out()

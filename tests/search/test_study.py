@@ -416,6 +416,40 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
     assert search.evaluation.counts.evaluated == len(names)
 
 
+@pytest.mark.parametrize(("end_s", "compose_until_s"), [(40.0, 40.0), (97.0, 52.0)])
+def test_a_composed_candidate_is_built_and_timed_within_the_time_limit(
+    end_s: float, compose_until_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 21 s for a compile and 3 s beside, 48 s are kept unless the plan keeps more."""
+    ends: list[float] = []
+
+    class Composer:
+        def __init__(self, *_: object, time_limit: TimeLimit, **__: object) -> None:
+            ends.append(time_limit.limit_s)
+
+        def compose(self, _: Pipeline) -> Failure:
+            return Failure("timeout", "measure", "", "no time")
+
+    monkeypatch.setattr(study, "Composer", Composer)
+    catalog = load("relax")
+    profiler: Any = object()
+    search = Search(
+        KnownCandidates(Machine(Noise(), 0), {"ScheduleGPU": 5.0}),
+        Space(catalog, tuple(catalog.entries.values()), frozenset()),
+        options=RunOptions((parse_objective("throughput"),), 1),
+        baselines=[BASELINE],
+        default_baseline="O3",
+        first=[Candidate(Pipeline((PassSpec.of("ScheduleGPU"),)))],
+        time_limit=TimeLimit(100.0, lambda: 0.0),
+        progress=lambda *_: None,
+        profiler=profiler,
+        end_s=lambda *_: end_s,
+    )
+    search.run()
+    assert search.evaluation.ranked()[0].compile_s == 21.0
+    assert ends == [compose_until_s]
+
+
 @pytest.mark.parametrize(
     ("names", "is_admissible"),
     [
