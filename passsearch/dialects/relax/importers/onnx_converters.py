@@ -3,8 +3,8 @@
 * ``Slice`` before operator set 10 has its bounds as attributes, which TVM does not read.
 * ``Upsample`` rounds like Resize with its defaults, although ONNX defines it to round down.
 * ``Resize`` of operator sets 11 and 12 has an empty constant for scales or sizes that are not given; TVM takes it for
-  given. Scales that give no whole size are refused: ONNX computes positions from the scales, TVM from the sizes. So are
-  ``antialias``, ``axes`` and a policy for the aspect ratio, which TVM does not read.
+  given. Scales that give no whole size are refused but for aligned corners: ONNX Runtime computes positions from the
+  scales, TVM from the sizes. So are ``antialias``, ``axes`` and a policy for the aspect ratio, which TVM does not read.
 * ``Resize`` of other axes than the last ones, such as those of TensorFlow's images: TVM resizes the last ones.
 * ``RoiAlign`` by the largest sample is refused: ONNX Runtime weighs the samples before.
 * ``Expand`` and ``ConstantOfShape`` to a shape that is known at run time only are refused, as is
@@ -59,7 +59,9 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         kept = [_unless_empty(value, params) for value in [*inputs, None, None, None][:4]]
         refuse_unread_resize(attr)
-        _refuse_fractions(kept, params)
+        # Aligned corners are at the ends of both images, whatever the scales.
+        if attr.get("coordinate_transformation_mode") != b"align_corners":
+            _refuse_fractions(kept, params)
         axes = _resized_axes(kept, params)
         if axes is None:
             raise NotImplementedError("scales or sizes that are known at run time only are not supported")

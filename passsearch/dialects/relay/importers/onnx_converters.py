@@ -10,8 +10,8 @@
 * ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
 * ``Resize`` of other axes than the last ones, as networks of TensorFlow have it, reads the scales of the last ones.
 * Refused, because TVM computes something else: ``RoiAlign`` of half pixels or of the maximum; ``Resize`` with scales
-  that give no whole size, with ``antialias``, ``axes`` or a policy for the aspect ratio, or to the nearest of
-  asymmetric positions other than by rounding down; an inverse ``DFT`` of one side.
+  that give no whole size (but for aligned corners), with ``antialias``, ``axes`` or a policy for the aspect ratio, or
+  to the nearest of asymmetric positions other than by rounding down; an inverse ``DFT`` of one side.
 
 Recurrent layers, normalisations, windows of images, functions of elements and operators on shapes have modules of their
 own beside this one.
@@ -324,7 +324,9 @@ def _resize(convert: Converter) -> Converter:
         sizes = infer_shape(held[0])
         scales = _numbers(held, position)
         targets = _numbers(held, 3) if scales is None else np.array(sizes) * scales
-        if scales is not None and np.abs(targets - np.round(targets)).max() > 1e-3:
+        # Aligned corners are at the ends of both images, whatever the scales.
+        is_whole = scales is None or np.abs(targets - np.round(targets)).max() <= 1e-3
+        if not is_whole and where[0] != b"align_corners":
             raise NotImplementedError("Resize with scales that give no whole size is not supported; give it sizes")
         attr = replaced(attr, mode=mode)
         if targets is None or where[0] == b"tf_crop_and_resize" or not _is_channels_last(sizes, targets):
