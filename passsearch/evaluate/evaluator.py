@@ -23,8 +23,8 @@ from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
-from passsearch.evaluate.seal import origin_of
 from passsearch.evaluate.session import Session
+from passsearch.evaluate.signature import origin_of
 from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timed_records import (
