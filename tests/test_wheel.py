@@ -19,7 +19,7 @@ def test_a_network_is_compiled_by_the_wheel_alone(relax: Toolchain, tmp_path: Pa
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     source = tmp_path / "source"
     for name in ("passsearch", "pass_catalog"):
-        shutil.copytree(ROOT / name, source / name)
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(tmp_path), str(source)]
@@ -41,3 +41,14 @@ def test_a_network_is_compiled_by_the_wheel_alone(relax: Toolchain, tmp_path: Pa
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "deploy" / "built").is_dir()
+    subprocess.run([*command[:1], "examples", "--to", "examples"], cwd=tmp_path, env=environment, check=True)
+    apply = ["apply", "zoo:resnet_tiny", "--catalog", "examples/broken_passes.yaml", "--pipeline", "Raises"]
+    failed = subprocess.run(
+        [*command[:1], *apply, "--toolchain", relax.name],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "broken_passes.py" in failed.stdout and "KeyError" in failed.stdout

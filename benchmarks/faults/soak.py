@@ -117,7 +117,7 @@ def random_candidate(catalog: Catalog, tvm_version: str, rng: np.random.Generato
 
 
 def _random_pass(entry: CatalogEntry, rng: np.random.Generator) -> PassSpec:
-    samples = entry.samples()
+    samples = entry.argument_sets()
     return PassSpec.of(entry.name, **samples[int(rng.integers(len(samples)))])
 
 

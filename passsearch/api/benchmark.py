@@ -57,7 +57,7 @@ from passsearch.worker import ScratchFolder
 SCHEMA = "passsearch-bench/1"
 KERNEL_RUNS = 10
 """Number of inferences for which the profiler of an engine runs."""
-SHORT_VISITS = "a visit is shorter than the interval of a GPU's sensor; `passsearch compare` has longer ones"
+SHORT_TURNS = "a turn is shorter than the interval of a GPU's sensor; `passsearch compare` has longer ones"
 """Why the energy and the power of engines on a GPU are not read."""
 OWN_THREADS = ", own threads"
 """End of the name of an engine that chooses its number of threads."""
@@ -319,7 +319,7 @@ def _prove_import(entry: _Entry, evaluator: WorkerEvaluator, candidate: Candidat
 
 def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[EngineTiming]:
     """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
-    # A visit lasts milliseconds, and the energy of a GPU is read every 20 to 100 ms: most visits would read 0.
+    # A turn lasts milliseconds, and the energy of a GPU is read every 20 to 100 ms: most turns would read 0.
     meter = None if settings.device == "cuda" else settings.sensors.meter
     timings = [
         EngineTiming(
@@ -359,7 +359,7 @@ def _document(
         measured = {**rows_by_engine(records, baseline=baseline, plan=settings.plan), **entry.failures}
         rows += [{"engine": name, "batch": entry.batch, **measured[name], **_own(measured, name)} for name in order]
     sensors, file = settings.sensors, entries[0].network.file
-    is_short = dict.fromkeys(("energy_j", "power_w"), SHORT_VISITS) if settings.device == "cuda" else {}
+    is_short = dict.fromkeys(("energy_j", "power_w"), SHORT_TURNS) if settings.device == "cuda" else {}
     unavailable = {**sensors.unavailable, **is_short}
     return {
         "schema": SCHEMA,

@@ -12,7 +12,7 @@ from zlib import crc32
 from passsearch.core import install_command
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import BUILD, device_of, is_sealed, seal
+from passsearch.evaluate import BUILD, device_of, is_signed, sign
 from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
 from passsearch.store import read_deployment
@@ -63,9 +63,9 @@ def compiled_function(
     winner = f"{document['best']['pipeline']}|{document['best']['build']}"
     folder = run.absolute() / f"{COMPILED}-{crc32(winner.encode()):08x}"
     origin = {"network": document["model"]["sha256"], "toolchain": f"{toolchain}", BUILD: folder.name, "winner": winner}
-    if not is_sealed(folder, origin):
+    if not is_signed(folder, origin):
         _build(document, run, folder=folder, catalogs=catalogs, trust=trust)
-        seal(folder, origin)
+        sign(folder, origin)
     home, _, function = compiler.opener.partition(":")
     function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(
         folder, device_of(document["target"])

@@ -205,7 +205,7 @@ class CatalogEntry:
             for values in combinations
         )
 
-    def samples(self) -> tuple[dict[str, Json], ...]:
+    def argument_sets(self) -> tuple[dict[str, Json], ...]:
         """Return sets of arguments for a check: the factory's defaults, then every alternative of each parameter."""
         defaults = {parameter.name: _sample(parameter) for parameter in self.parameters if parameter.required}
         variations = [

@@ -7,8 +7,8 @@ from passsearch.measure.rounds import FOREIGN_LIMIT, STEAL_LIMIT
 
 
 @dataclass(frozen=True)
-class Visit:
-    """Times of the cores during one visit.
+class Turn:
+    """Times of the cores during one turn of an engine.
 
     Attributes:
         total_s: Time of all its cores.
@@ -36,10 +36,10 @@ class Disturbance:
     steal: float
 
     @classmethod
-    def over(cls, visits: Sequence[Visit]) -> "Disturbance":
-        """Return the shares over several visits."""
-        total_s = sum(visit.total_s for visit in visits) or 1.0
-        foreign_s, stolen_s = sum(visit.foreign_s for visit in visits), sum(visit.stolen_s for visit in visits)
+    def over(cls, turns: Sequence[Turn]) -> "Disturbance":
+        """Return the shares over several turns."""
+        total_s = sum(turn.total_s for turn in turns) or 1.0
+        foreign_s, stolen_s = sum(turn.foreign_s for turn in turns), sum(turn.stolen_s for turn in turns)
         return cls(round(foreign_s / total_s, 4), round(stolen_s / total_s, 4))
 
     @property

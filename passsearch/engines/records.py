@@ -14,17 +14,17 @@ class EnginePlan:
     Attributes:
         threads: Threads of each engine, and cores that its process is pinned to.
         processes: Number of processes of each engine, one after another.
-        rounds: Rounds of a process; a round visits every engine once, in random order. A disturbed round is replaced,
+        rounds: Rounds of a process; every engine has one turn in each, in random order. A disturbed round is replaced,
             up to twice as many run, and the least disturbed ones count.
-        visit_s: Time after which a visit begins no further inference.
-        most: Largest number of inferences in a visit.
-        pause_s: Pause before each visit, in which idle threads of the engine before stop spinning.
-        slow_s: An engine whose first inferences all take longer is slow. It is visited in the first round of a process
+        visit_s: Time after which a turn begins no further inference.
+        most: Largest number of inferences in a turn.
+        pause_s: Pause before each turn, in which idle threads of the engine before stop spinning.
+        slow_s: An engine whose first inferences all take longer is slow. It has a turn in the first round of a process
             only, for one inference without a run that fills the caches.
         slow_processes: Number of processes of a slow engine.
         limit: Largest deviation of outputs, as a share of the largest expected output.
         seed: Seed of the order.
-        requests: Numbers of inferences that run at the same time, each timed after the single ones of a visit.
+        requests: Numbers of inferences that run at the same time, each timed after the single ones of a turn.
         kernel_runs: Number of inferences for which the profiler of each engine runs, after the rounds of the first
             process; 0 for none.
     """
@@ -58,13 +58,13 @@ class EngineRecord:
         rates: Inferences per second by the number that run at the same time, by process and round.
         no_rates: Reason why the engine cannot run that number of inferences, by the number.
         energy_j: Joules of one inference, by process and round; empty where there is no meter.
-        power_w: Mean power of a visit in watts, by process and round.
+        power_w: Mean power of a turn in watts, by process and round.
         artifact_bytes: Size of the files that the engine loads.
         accuracy: Share of labelled samples that it classifies right, with their numbers, or the reason why it is not
             known; ``None`` without labels.
         kernels: Name and seconds of each kernel of one inference, by the engine's own profiler.
         no_kernels: Reason why there are none; empty if none were asked for.
-        idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
+        idle_share: Largest share of a core that the process used between its turns; 0 if its threads sleep then.
         not_revived: Reason why the network did not load again after its process had ended, so that the process has
             fewer rounds; empty if that never happened.
         failure: Reason why the engine has no result; empty if it has one.
@@ -90,13 +90,13 @@ class EngineRecord:
 
     @property
     def samples(self) -> list[list[float]]:
-        """Fastest inference of each visit in seconds, by process."""
-        return [[min(visit) for visit in visits] for visits in self.visits]
+        """Fastest inference of each turn in seconds, by process."""
+        return [[min(turn) for turn in turns] for turns in self.visits]
 
     def is_slow(self, plan: EnginePlan) -> bool:
         """See ``EnginePlan.slow_s``."""
         # The first inference may do more than the next, and so may another one that others disturb.
-        seconds = [*self.first_s, *(value for visits in self.visits for visit in visits for value in visit)]
+        seconds = [*self.first_s, *(value for turns in self.visits for turn in turns for value in turn)]
         return bool(seconds) and min(seconds) > plan.slow_s
 
 

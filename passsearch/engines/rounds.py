@@ -15,8 +15,8 @@ from passsearch.dialects.case_inputs import SAMPLE, case_inputs
 from passsearch.engines.client import EngineFailure, EngineSpec
 from passsearch.engines.contract import Array
 from passsearch.engines.disturbance import Disturbance
+from passsearch.engines.engine_measurement import EngineMeasurement
 from passsearch.engines.records import Comparison, EnginePlan, EngineRecord
-from passsearch.engines.visitor import Visitor
 from passsearch.measure import Meter
 
 _log = logging.getLogger(__name__)
@@ -74,19 +74,19 @@ class EngineTiming:
             inputs = self._turn_inputs(turn)
             np.savez(home / "inputs.npz", **inputs)  # type: ignore[arg-type]
             expected, change = self._expected_outputs(home, inputs)
-            visitors = []
+            measurements = []
             for record in self._rng.sample(self._records, len(self._records)):
                 if not record.failure and not (record.is_slow(plan) and turn >= plan.slow_processes):
-                    visitor = stack.enter_context(Visitor(record, home, plan=plan, meter=self._meter))
-                    visitor.begin(expected, change=change)
+                    measurement = stack.enter_context(EngineMeasurement(record, home, plan=plan, meter=self._meter))
+                    measurement.begin(expected, change=change)
                     if self._samples is not None and turn == 0:
-                        visitor.classify(self._samples)
-                    visitors.append(visitor)
+                        measurement.classify(self._samples)
+                    measurements.append(measurement)
             with nullcontext() if self._device_lock is None else FileLock(self._device_lock):
-                self._disturbances.append(_run_rounds(visitors, plan, rng=self._rng))
+                self._disturbances.append(_run_rounds(measurements, plan, rng=self._rng))
             if plan.kernel_runs and turn == 0:
-                for visitor in visitors:
-                    visitor.list_kernels()
+                for measurement in measurements:
+                    measurement.list_kernels()
 
     def _turn_inputs(self, turn: int) -> dict[str, Array]:
         """Return the inputs of one turn: the user's samples one after the other, or random ones."""
@@ -139,28 +139,30 @@ def _reference_outputs(
 ) -> tuple[list[Array], float]:
     """Return the reference's outputs, and by how much they change when the inputs move by one rounding."""
     record = EngineRecord(reference)
-    with Visitor(record, home, plan=plan) as visitor:
-        visitor.begin(None)
+    with EngineMeasurement(record, home, plan=plan) as measurement:
+        measurement.begin(None)
         if record.failure:
             raise EngineFailure(f"{reference.name}: {record.failure}")
-        outputs = visitor.read_outputs()
-        return outputs, visitor.change(inputs)
+        outputs = measurement.read_outputs()
+        return outputs, measurement.change(inputs)
 
 
-def _run_rounds(visitors: Sequence[Visitor], plan: EnginePlan, *, rng: random.Random) -> tuple[Disturbance, ...]:
+def _run_rounds(
+    measurements: Sequence[EngineMeasurement], plan: EnginePlan, *, rng: random.Random
+) -> tuple[Disturbance, ...]:
     """Run the rounds of one process, keep those that count, and return their disturbances."""
     found: list[Disturbance] = []
     while sum(each.excess == 0.0 for each in found) < plan.rounds and len(found) < 2 * plan.rounds:
-        visits = []
-        for visitor in rng.sample(visitors, len(visitors)):
-            # A slow engine is visited in the first round only.
-            if not visitor.record.failure and not (found and visitor.is_slow):
-                visits += visitor.visit(len(found))
-        # Only slow engines, or failed ones: later rounds would have no visit, and nothing that disturbs them.
-        if found and not visits:
+        turns = []
+        for measurement in rng.sample(measurements, len(measurements)):
+            # A slow engine has a turn in the first round only.
+            if not measurement.record.failure and not (found and measurement.is_slow):
+                turns += measurement.take_turn(len(found))
+        # Only slow engines, or failed ones: later rounds would have no turn, and nothing that disturbs them.
+        if found and not turns:
             break
-        found.append(Disturbance.over(visits))
+        found.append(Disturbance.over(turns))
     places = sorted(sorted(range(len(found)), key=lambda place: found[place].excess)[: plan.rounds])
-    for visitor in visitors:
-        visitor.keep(places)
+    for measurement in measurements:
+        measurement.keep(places)
     return tuple(found[place] for place in places)

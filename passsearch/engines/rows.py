@@ -37,22 +37,22 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "power_w": _typical(record.power_w),
         "together": {str(count): together(record, count, plan=plan) for count in plan.requests},
         "idle_share": record.idle_share,
-        "inferences": sum(len(visit) for visits in record.visits for visit in visits),
+        "inferences": sum(len(turn) for turns in record.visits for turn in turns),
         **({"note": "; ".join(notes)} if notes else {}),
         "median_s": median(medians),
         "fastest_s": median(fastest),
         "process_median_s": medians,
         "process_fastest_s": fastest,
         "latency_s": latency(record),
-        "visits": [[[round(value, 7) for value in visit] for visit in visits] for visits in record.visits],
+        "visits": [[[round(value, 7) for value in turn] for turn in turns] for turns in record.visits],
     }
 
 
 def _notes(record: EngineRecord, *, plan: EnginePlan) -> Iterator[str]:
     """Yield the reasons why a process has fewer inferences than the plan says, and why a value is missing."""
     processes = len(record.visits)
-    few = [visits for visits in record.visits if len(visits) < plan.rounds]
-    slow = sum(min(value for visit in visits for value in visit) > plan.slow_s for visits in few)
+    few = [turns for turns in record.visits if len(turns) < plan.rounds]
+    slow = sum(min(value for turn in turns for value in turn) > plan.slow_s for turns in few)
     if slow:
         yield f"slow: one inference in {slow} of {processes} processes"
     if record.not_revived and len(few) > slow:
@@ -64,7 +64,7 @@ def _notes(record: EngineRecord, *, plan: EnginePlan) -> Iterator[str]:
 
 def by_process(record: EngineRecord) -> tuple[list[float], list[float]]:
     """Return the median and the fastest inference of every process, in seconds."""
-    processes = [[value for visit in visits for value in visit] for visits in record.visits]
+    processes = [[value for turn in turns for value in turn] for turns in record.visits]
     return [median(values) for values in processes], [min(values) for values in processes]
 
 
@@ -105,7 +105,7 @@ def latency(record: EngineRecord) -> dict[str, Any]:
 
 def throughput_ratio(anchor: EngineRecord, record: EngineRecord) -> dict[str, Any]:
     """Return an engine's throughput as a multiple of another's, by the fastest samples and by the medians."""
-    # The fastest of each process: a slow engine is visited once, which must not cut the other's samples to one.
+    # The fastest of each process: a slow engine has one turn, which must not cut the other's samples to one.
     fastest = [math.log(one / other) for one, other in zip(by_process(anchor)[1], by_process(record)[1], strict=False)]
     medians = [math.log(one / other) for one, other in zip(by_process(anchor)[0], by_process(record)[0], strict=False)]
     return {"by fastest": mean_ratio(fastest).to_json(), "by medians": mean_ratio(medians).to_json()}

@@ -10,7 +10,7 @@ Requests and answers:
   inference, writes ``0.npy``, ``1.npy``, …; ``first_s``, and
   ``memory_bytes``: how much the largest memory of this process since ``open`` exceeds its memory before; null where
   the system does not say.
-* ``visit`` (``longest_s``, ``most``, ``warm_up``): ``seconds`` of each inference; ``clock_s`` and ``cpu_s``: the
+* ``infer`` (``longest_s``, ``most``, ``warm_up``): ``seconds`` of each inference; ``clock_s`` and ``cpu_s``: the
   monotonic clock, and the CPU time of this process, at begin and end.
 * ``together`` (``requests``, ``longest_s``): runs that many inferences at the same time, one after another, until the
   time is over. ``per_s``: inferences per second; ``clock_s``, ``cpu_s``. ``unavailable`` says why the engine cannot.
@@ -76,7 +76,7 @@ class Server:
         added = None if before is None or peak is None else max(0, peak - before)
         return {"first_s": first_s, "memory_bytes": added}
 
-    def visit(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run inferences until the time is up, at least one."""
         begin_s, used_s = time.monotonic(), _cpu_s()
         if request["warm_up"]:

@@ -21,7 +21,6 @@ from passsearch.evaluate.pool import LOG, OVERTIME
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import Built, FreshCompile, Network
-from passsearch.evaluate.seal import BUILD, is_sealed, seal
 from passsearch.evaluate.sequence_check import check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
@@ -32,6 +31,7 @@ from passsearch.evaluate.session import (
     catalog_files,
     open_session,
 )
+from passsearch.evaluate.signature import BUILD, is_signed, sign
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.summary_cache import keep_summary, recall_summary
 from passsearch.evaluate.timed_records import (
@@ -102,11 +102,11 @@ __all__ = [
     "device_of",
     "dialect_digest",
     "find_options",
-    "is_sealed",
+    "is_signed",
     "keep_summary",
     "open_session",
     "recall_summary",
     "recorded_edges",
-    "seal",
+    "sign",
     "summarize_conditions",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.evaluate.disk_limit import delete_folder
 from passsearch.evaluate.records import Built
-from passsearch.evaluate.seal import Origin, is_build_sealed, seal_build
+from passsearch.evaluate.signature import Origin, is_build_signed, sign_build
 from passsearch.store import STATES
 
 
@@ -19,20 +19,20 @@ class ArtifactFiles:
 
         Args:
             folder: Folder of the artifacts' folders.
-            origin: What the seals of the artifacts say of them.
+            origin: What the signatures of the artifacts say of them.
         """
         self._folder, self._origin = folder, origin
-        self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
+        self._own: set[Path] = set()  # artifacts that this start has built, or whose signature it has checked
 
     def has(self, folder: Path) -> bool:
         """Return whether the files of an artifact exist and a run of this user has written them."""
-        if folder not in self._own and is_build_sealed(folder, self._origin):
+        if folder not in self._own and is_build_signed(folder, self._origin):
             self._own.add(folder)
         return folder in self._own and folder.exists()
 
-    def seal(self, folder: Path) -> None:
-        """Seal an artifact that was just built."""
-        seal_build(folder, self._origin)
+    def sign(self, folder: Path) -> None:
+        """Sign an artifact that was just built."""
+        sign_build(folder, self._origin)
         self._own.add(folder)
 
     def kernel_hashes(self, built: Built) -> Mapping[str, str] | None:

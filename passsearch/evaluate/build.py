@@ -16,8 +16,8 @@ from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.import_proof import ImportProof
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import RECALLED, BuildFact, Built, FreshCompile, Network
-from passsearch.evaluate.seal import Origin
 from passsearch.evaluate.session import Session
+from passsearch.evaluate.signature import Origin
 from passsearch.evaluate.source_reference import SourceReference
 from passsearch.evaluate.verification import Verification
 from passsearch.evaluate.verify import VERIFIED, Agreement, Allowance, judge
@@ -57,8 +57,8 @@ class Builder:
     ) -> None:
         """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``.
 
-        ``origin`` is what the seals of the artifacts say of them. ``ask_source`` writes the outputs of the network's
-        own framework; without it the import is the reference.
+        ``origin`` is what the signatures of the artifacts say of them. ``ask_source`` writes the outputs of the
+        network's own framework; without it the import is the reference.
         """
         self._session, self._facts = session, facts
         self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
@@ -317,7 +317,7 @@ class Builder:
             return verified
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
-        self.files.seal(folder)
+        self.files.sign(folder)
         return {**answer, **{name: verified.get(name) for name in VERIFIED}}
 
     def _longest_build_s(self, state: str, options: BuildOptions) -> float:
@@ -350,7 +350,7 @@ class Builder:
         if failure is not None:
             delete_folder(folder)
             return {"failure": failure.to_json()}
-        self.files.seal(folder)
+        self.files.sign(folder)
         return {**answer, "folder": str(folder)}
 
     def _fault_of_fresh(self, folder: Path, answer: Fact, candidate: Candidate) -> Failure | None:

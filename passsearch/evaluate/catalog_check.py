@@ -57,7 +57,7 @@ def _check(
     arguments = {
         "name": entry.name,
         "factory": entry.factory,
-        "arguments": list(entry.samples()),
+        "arguments": list(entry.argument_sets()),
         "opt_level": entry.opt_level,
         "target": GPU if entry.devices == ("gpu",) and toolchain.cuda else host_target(toolchain),
     }

@@ -227,13 +227,13 @@ class Closure:
         # Greedy, because there are 2^35 sets of 35 steps. The step to remove is the one without which the most states
         # are complete, and among equals the one without which the fewest edges are untried.
 
-        def incomplete_without(removed: int) -> tuple[int, int]:
+        def completeness_without(removed: int) -> tuple[int, int]:  # the smaller, the more complete
             untried = self.untried([column for column in columns if column != removed])
             return -int((~untried.any(axis=1)).sum()), int(untried.sum())
 
         columns = list(range(len(self.steps)))
         while self.untried(columns).any():
-            columns.remove(min(columns, key=incomplete_without))
+            columns.remove(min(columns, key=completeness_without))
         return self.within(columns)
 
     def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:

@@ -9,8 +9,8 @@ from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.model_import import saved_network
 from passsearch.evaluate.records import Built, Network
-from passsearch.evaluate.seal import seal
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.signature import sign
 from passsearch.store import EXPECTED, NETWORK, SAMPLES_FILE
 
 
@@ -54,7 +54,7 @@ def deployment_record(
     failure = applier.save(applier.graph.root, folder / NETWORK)
     if failure is not None:
         return failure
-    seal(folder / NETWORK, saved_network(session.model.sha256))
+    sign(folder / NETWORK, saved_network(session.model.sha256))
     if builder.source.runtime:
         shutil.copyfile(builder.reference, folder / EXPECTED)
     if network.samples:

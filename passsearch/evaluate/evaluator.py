@@ -23,8 +23,8 @@ from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
-from passsearch.evaluate.seal import origin_of
 from passsearch.evaluate.session import Session
+from passsearch.evaluate.signature import origin_of
 from passsearch.evaluate.source_reference import source_reference
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timed_records import (
@@ -119,7 +119,7 @@ class WorkerEvaluator:
         self._timing = Timing(session, **parts, verification=self.builder.verification)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
-        self._held.callback(self._kernels.stop_ahead)
+        self._held.callback(self._kernels.stop_time_ahead)
 
     def __enter__(self) -> "WorkerEvaluator":
         return self
@@ -268,9 +268,9 @@ class WorkerEvaluator:
         """Time schedules of several kernels; see ``KernelProfiler.time_ahead``."""
         return not self.session.cannot_run_reason and self._kernels.time_ahead(network, kernels, steps)
 
-    def stop_ahead(self) -> None:
+    def stop_time_ahead(self) -> None:
         """End the processes that ``time_ahead`` has started."""
-        self._kernels.stop_ahead()
+        self._kernels.stop_time_ahead()
 
     def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""

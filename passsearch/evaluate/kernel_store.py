@@ -96,7 +96,7 @@ class KernelStore:
         self._running: list[Future[list[Fact]]] = []
         self._is_stopping = Event()
 
-    def stop_ahead(self) -> None:
+    def stop_time_ahead(self) -> None:
         """End the processes that time kernels side by side, and what they do."""
         if self._threads is None:
             return

@@ -29,8 +29,8 @@ from passsearch.evaluate.compiler import load_request
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import RETRIED, SPOILS, WorkerPool
 from passsearch.evaluate.records import Network
-from passsearch.evaluate.seal import Origin, is_sealed, seal
 from passsearch.evaluate.session import Session
+from passsearch.evaluate.signature import Origin, is_signed, sign
 from passsearch.frontends import (
     ModelFile,
     cache_file_name,
@@ -107,7 +107,7 @@ def _imported(session: Session, folder: Path) -> ModelFile:
 
 def _is_whole(imported: Path) -> bool:
     """Return whether the folder of an imported network is as its import left it; a damaged one is removed."""
-    if not imported.exists() or is_sealed(imported, {"import": imported.name}):
+    if not imported.exists() or is_signed(imported, {"import": imported.name}):
         return imported.exists()
     _log.warning("`%s` is damaged; the network is imported again.", imported)
     # Another process may have removed it meanwhile.
@@ -154,7 +154,7 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
 
 
 def _publish(folder: Path, imported: Path) -> None:
-    seal(folder, {"import": imported.name})
+    sign(folder, {"import": imported.name})
     try:
         replace_durably(folder, imported)
     except OSError:
@@ -213,7 +213,7 @@ def check_saved_network(network: Path, document: Mapping[str, Any], *, trust: bo
             itself, and the folder is not trusted.
     """
     origin, target = saved_network(str(document["model"]["sha256"])), str(document["target"])
-    code = [] if is_sealed(network, origin) else find_code(network)
+    code = [] if is_signed(network, origin) else find_code(network)
     require_trust(network, [*code, *find_options(target)], trust=trust)
 
 

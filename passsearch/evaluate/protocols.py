@@ -114,7 +114,7 @@ class KernelProfiler(Protocol):
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         """Time schedules of several kernels ahead, so that ``variants`` finds them; return False on a CPU."""
 
-    def stop_ahead(self) -> None:
+    def stop_time_ahead(self) -> None:
         """End the processes that ``time_ahead`` has started."""
 
     def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:

@@ -17,8 +17,8 @@ from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import LOG
 from passsearch.evaluate.records import Network
-from passsearch.evaluate.seal import Origin, is_sealed, seal
 from passsearch.evaluate.session import AUDIT_CASES, DEPLOYMENT_SEED, RecordedReference, Session
+from passsearch.evaluate.signature import Origin, is_signed, sign
 from passsearch.evaluate.source_process import ask_source
 from passsearch.store import Fact
 
@@ -90,7 +90,7 @@ def source_reference(
         network: The imported network, whose inputs the framework gets.
         facts: The facts of the run.
         file: File that gets the outputs.
-        origin: What its seal says of it.
+        origin: What its signature says of it.
     """
     if session.recorded is not None:
         own_cases = checked_cases(network.check, session.output_cases)
@@ -98,8 +98,8 @@ def source_reference(
     if reason := _exemption(session):
         return SourceReference(reason=reason)
     fact = facts.recall("source", network.root)
-    # Without a seal, another user may have written the file.
-    if fact is not None and (fact["reason"] or is_sealed(file, origin)):
+    # Without a signature, another user may have written the file.
+    if fact is not None and (fact["reason"] or is_signed(file, origin)):
         return SourceReference.from_fact(fact)
     start = time.monotonic()
     total_s = min(SOURCE_S, SOURCE_SHARE * session.limits.timeout_s)
@@ -116,10 +116,10 @@ def source_reference(
     if reason:
         _log.warning("the import of %s is unproven: %s", session.model.source, reason)
     else:
-        seal(file, origin)
+        sign(file, origin)
     runtime, seconds = "" if reason else answer["runtime"], time.monotonic() - start
     _log.info("%s computed the expected outputs in %.2f s", runtime or "nothing", seconds)
-    # Another user's run has its file, but not this user's seal of it.
+    # Another user's run has its file, but not this user's signature of it.
     if fact is None or fact["runtime"] != runtime:
         fact = {"runtime": runtime, "reason": reason, "outputs": answer["outputs"], "seconds": seconds}
         facts.record("source", network.root, fact=fact)
@@ -149,7 +149,7 @@ def _recorded(
         recorded: What the run compared outputs with.
         file: File that gets the outputs.
         cases: Inputs on which outputs are compared now.
-        origin: What the file's seal says of it.
+        origin: What the file's signature says of it.
     """
     reference = SourceReference.from_json(recorded.record)
     if not reference.runtime:
@@ -159,7 +159,7 @@ def _recorded(
     if not any(has_case(recorded.file, case) for case in cases):
         return SourceReference(reason=f"{reference.runtime} was too slow to run on further inputs")
     shutil.copyfile(recorded.file, file)
-    seal(file, origin)
+    sign(file, origin)
     return reference
 
 

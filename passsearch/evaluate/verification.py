@@ -14,8 +14,8 @@ from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network
-from passsearch.evaluate.seal import Origin, is_sealed, seal
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
+from passsearch.evaluate.signature import Origin, is_signed, sign
 from passsearch.evaluate.source_reference import SourceReference, has_case
 from passsearch.evaluate.verify import Agreement, Allowance, VerifyFact, judge, wrong_result
 from passsearch.store import Fact
@@ -53,13 +53,13 @@ class Verification:
             network: The imported network.
             pool: Runs what is compared.
             file: File of the reference.
-            origin: What its seal says of it.
+            origin: What its signature says of it.
             ask_source: Lets the network's own framework write that file, once something is compared.
         """
         self._session, self._network, self._pool = session, network, pool
         self._file, self._ask_source, self._taken_key = file, ask_source, ""
         self._origin = origin
-        if not is_sealed(file, origin):
+        if not is_signed(file, origin):
             file.unlink(missing_ok=True)
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
@@ -177,7 +177,7 @@ class Verification:
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request, deadline_s=deadline_s)
         if request["reference"] is None and self.reference.exists():
-            seal(self.reference, self._origin)
+            sign(self.reference, self._origin)
         # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a
         # failure of the build and needs no judgement by candidate.
         if "failure" not in answer and not math.isfinite(answer["deviation"]):

@@ -29,7 +29,7 @@ class CompileTime(Objective):
         return confirmation.compile_time
 
     def twin_ratio(self, confirmation: ConfirmedReadings) -> Ratio | None:
-        """Return the same of a second compile of the baseline."""
+        """Return how many times faster a second compile of the baseline is than the first."""
         return confirmation.compile_twin
 
     def is_certain(self, ratio: Ratio, confirmation: ConfirmedReadings, *, least_floor: float) -> bool:
@@ -43,5 +43,5 @@ class CompileTime(Objective):
         return f"compiles {value} times faster"
 
     def gain_predicate(self, value: str) -> str:
-        """Return the same, which is a predicate already."""
+        """Return the text of ``gain_text``, which is a predicate already."""
         return self.gain_text(value)

@@ -39,7 +39,7 @@ class MeteredObjective(Objective):
         return self._ratio(confirmation, lambda turn: turn.candidate)
 
     def twin_ratio(self, confirmation: ConfirmedReadings) -> Ratio | None:
-        """Return the same of the twin."""
+        """Return how many times less another build of the baseline consumes."""
         return self._ratio(confirmation, lambda turn: turn.twin)
 
     def _ratio(self, confirmation: ConfirmedReadings, other: Callable[[ConsumptionTurn], Consumption]) -> Ratio | None:

@@ -44,7 +44,7 @@ class ConfirmedReadings(Protocol):
 
     @property
     def twin(self) -> Ratio | None:
-        """The same of two builds of one pipeline."""
+        """Throughput of another build of one pipeline over the first's."""
 
     @property
     def compile_time(self) -> Ratio:
@@ -52,7 +52,7 @@ class ConfirmedReadings(Protocol):
 
     @property
     def compile_twin(self) -> Ratio | None:
-        """The same of two compiles of the baseline; ``None`` where there are no two."""
+        """Number of times a second compile of the baseline is faster; ``None`` where there is none."""
 
     @property
     def consumption(self) -> Sequence[ConsumptionTurn]:
@@ -119,7 +119,7 @@ class Objective(ABC):
 
     @abstractmethod
     def twin_ratio(self, confirmation: ConfirmedReadings) -> Ratio | None:
-        """Return the same ratio of two builds of one pipeline; ``None`` where it was not read."""
+        """Return how many times better one build of a pipeline is than another; ``None`` where it was not read."""
 
     def floor(self, confirmation: ConfirmedReadings) -> float:
         """Return the share by which two builds of one pipeline may differ.
@@ -143,7 +143,7 @@ class Objective(ABC):
 
     @property
     def unread_reason(self) -> str:
-        """The reason for people why a confirmation has no ratio."""
+        """The reason, as a report states it, why a confirmation has no ratio of this objective."""
         return f"{self.title} could not be read while the winner was confirmed"
 
     def gain_text(self, value: str) -> str:

@@ -76,6 +76,13 @@ def zoo_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return table(titles, cells, width=text_width(), whole=titles[:1])
 
 
+def examples_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of the example files."""
+    titles = ("file", "content")
+    cells = [(row["name"], row["summary"]) for row in rows]
+    return table(titles, cells, width=text_width(), whole=titles[:1])
+
+
 def runs_text(document: Mapping[str, Any]) -> str:
     """Return a table with one row per run, and their size together."""
     runs = document["runs"]

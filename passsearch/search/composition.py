@@ -103,7 +103,7 @@ class Composer:
         except OutOfTime:
             return Failure("timeout", "measure", "", "the search ended before all kernels were timed once")
         finally:
-            self._profiler.stop_ahead()
+            self._profiler.stop_time_ahead()
 
     def _left_for_kernels_s(self) -> float:
         left_s = self._time_limit.left_s()

@@ -121,9 +121,7 @@ def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[
         return results.Source("composition", name)
     if name:
         return results.Source("sequence", name)
-    # This sampler proposes states of the explored graph, the others propose sequences.
-    sampler = outcome.coverage.sampler
-    return results.Source("explored state" if sampler == "graph" else "sampler", sampler)
+    return results.Source(outcome.coverage.source, outcome.coverage.sampler)
 
 
 def _sequence(

@@ -13,7 +13,11 @@ STATE, LEVEL = "state", "build:opt_level"
 
 
 class GraphSpace:
-    """Grows with its graph: states keep their numbers, and new states get the next ones."""
+    """Grows with its graph: states keep their numbers, and new states get the next ones.
+
+    Attributes:
+        find_states: Adds states to the graph; returns why none is left to measure, an empty text while there is one.
+    """
 
     def __init__(
         self,
@@ -23,6 +27,7 @@ class GraphSpace:
         op_counts: Callable[[str], Mapping[str, int]],
         steps: Collection[PassSpec] = (),
         builds: tuple[BuildOptions, ...] = BUILDS,
+        find_states: Callable[[], str] = lambda: "",
     ) -> None:
         """Number the states known so far.
 
@@ -33,7 +38,9 @@ class GraphSpace:
             steps: Passes whose states come first, breadth first, so that numbers do not depend on the order in which
                 states were discovered; all other states follow by identity.
             builds: Builds after a state, each named by its opt level.
+            find_states: Adds states to the graph; see ``Strategy.prepare``.
         """
+        self.find_states = find_states
         self._graph, self._reach, self._op_counts, self._builds = graph, reach, op_counts, builds
         # A resumed run finds states in another order, and its sampler must draw the same numbers for the same states.
         first = graph.reached(steps)

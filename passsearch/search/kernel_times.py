@@ -92,7 +92,7 @@ class KernelTimes:
             self._ahead |= {(kernel.digest, step) for kernel in kernels for step in steps}
 
     def learn(self, network: NetworkKernels, schedule: Callable[[str], PassSpec], seconds: Mapping[str, float]) -> None:
-        """Add the times of kernels in their places.
+        """Add the times that kernels took inside the network.
 
         Args:
             network: The kernels.

@@ -42,4 +42,4 @@ class RunOptions:
     @property
     def requested_passes(self) -> tuple[str, ...]:
         """Names of all passes that the user asked for."""
-        return (*(self.passes or ()), *self.additional)
+        return tuple(dict.fromkeys((*(self.passes or ()), *self.additional)))

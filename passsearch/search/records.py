@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Built, Conditions, Samples
@@ -12,6 +12,8 @@ from passsearch.search.composition_records import Composition
 Pair: TypeAlias = tuple[Consumption, Consumption]
 """Consumption of the baseline and of the candidate that ran in turns with it."""
 
+ProposalSource: TypeAlias = Literal["sampler", "explored state"]
+"""Kind of what a strategy proposes: sequences, or states of the graph."""
 
 TIME_LIMIT = "time limit"
 """Reason why a search proposed no more: its share of the time limit was over."""
@@ -91,6 +93,7 @@ class SpaceCoverage:
         closed_without: Names of the passes without which the space is closed; empty if it is closed with them, or not
             even without them.
         sampler: Name of the strategy that proposed candidates.
+        source: Kind of what the strategy proposed, as ``results.Source`` names it.
         ended: Reason why it proposed no more.
         idle: Names of the passes that were applied and changed no state.
         untried: Names of the passes that the user asked for and that were not applied.
@@ -100,6 +103,7 @@ class SpaceCoverage:
     closed: bool
     closed_without: tuple[str, ...]
     sampler: str
+    source: ProposalSource
     ended: str
     idle: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()

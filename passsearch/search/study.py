@@ -2,22 +2,22 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import optuna
 
-from passsearch.core import UNLIMITED, Candidate, Failure, Pipeline, TimeLimit
+from passsearch.core import UNLIMITED, Candidate, Failure, TimeLimit
 from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler
 from passsearch.search.composition import COMPOSED, Composer, decides_kernels
 from passsearch.search.composition_records import Composition
 from passsearch.search.evaluation import Evaluation
 from passsearch.search.graph_space import GraphSpace
+from passsearch.search.next_states import NextStates
 from passsearch.search.options import RunOptions
-from passsearch.search.records import TIME_LIMIT, Counts, Scored, SearchOutcome, SpaceCoverage
+from passsearch.search.records import TIME_LIMIT, Counts, ProposalSource, Scored, SearchOutcome, SpaceCoverage
 from passsearch.search.samplers import Strategy, make_strategy
 from passsearch.search.space import Space
-from passsearch.search.variants import variants
 
 # Large, because a sequence that leads to nothing new costs no measurement, and most do: of 114 random sequences on
 # ResNet-18, 53 were duplicates and 16 failed.
@@ -26,10 +26,6 @@ PATIENCE = 150
 
 FIRST_S = 3.0
 """Seconds to apply passes, to compare outputs and to time a fast candidate, roughly."""
-
-# The space never closes with some passes (`Space.unbounded`), so they are applied where they may help most.
-EXPANDED_STATES = 5
-"""Number of best states to which all passes are applied, where the space is not closed."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,10 +82,13 @@ class Search:
         self._profiler = profiler
         self._time_limit = replace(time_limit, limit_s=math.inf)  # of the search, until there is a plan
         self.evaluation = Evaluation(evaluator, options, progress=progress, on_reference=self._plan_end)
+        self._next_states = NextStates(
+            evaluator, space, evaluation=self.evaluation, explorer=explorer, seed=options.seed, is_over=self._is_over
+        )
         self.composition: Composition | Failure | None = None
         self.phase = "searching"
-        self._variants: dict[str, Iterator[Pipeline]] = {}  # not tried yet, by the pipeline they are variants of
         self._sampler, self._ended = options.sampler, "interrupted"
+        self._source: ProposalSource = "sampler"
 
     def run(self) -> None:
         """Evaluate the baseline, then named sequences, then the sampler's proposals.
@@ -108,7 +107,7 @@ class Search:
         self._begin("searching")
         # After the exploration, because a strategy over states numbers the states that there are.
         strategy = self._strategy()
-        self._sampler = strategy.name
+        self._sampler, self._source = strategy.name, strategy.source
         # Optuna prints a line for each trial, and this package has its own log.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(directions=["maximize"] * len(self._options.objectives), sampler=strategy.sampler)
@@ -131,6 +130,7 @@ class Search:
             closed=self._closed,
             closed_without=self._closed_without,
             sampler=self._sampler,
+            source=self._source,
             ended=self._ended,
             # Passes that the user asked for first: a user looks for those.
             idle=tuple(sorted(graph.idle_passes(), key=lambda name: name not in requested)),
@@ -155,6 +155,7 @@ class Search:
             op_counts=self._evaluator.op_counts,
             steps=self._space.steps,
             builds=self._space.builds,
+            find_states=self._next_states.find,
         )
         number, seed = len(self._options.objectives), self._options.seed
         return make_strategy(self._options.sampler, self._space, graph=graph, seed=seed, objectives=number)
@@ -278,15 +279,10 @@ class Search:
     def _optimise(self, study: optuna.Study, strategy: Strategy) -> None:
         unproductive = 0  # proposals in a row that led to nothing new
         while not self._is_over() and unproductive < PATIENCE:
-            if strategy.name == "graph":
-                self._expand_best()
-                self._reach_variants()
-                if not self._has_unmeasured():
-                    space = (
-                        "the space is closed and every state of it" if self._closed else "every state that was reached"
-                    )
-                    self._ended = f"{space} is measured"
-                    return
+            exhausted = strategy.prepare()
+            if exhausted:
+                self._ended = exhausted
+                return
             # The distributions are stated anew for every trial, because the space of a graph grows with it.
             trial = study.ask(strategy.space.distributions())
             before = self.evaluation.counts.evaluated
@@ -300,46 +296,6 @@ class Search:
         self._ended = (
             nothing_new if unproductive >= PATIENCE else "all trials done" if self._trials_are_done() else TIME_LIMIT
         )
-
-    def _expand_best(self) -> None:
-        """Find the neighbours of the best states, baselines and named sequences included; recorded ones are free."""
-        # Before every proposal, so that the sampler decides by what it measures which part of the space is explored.
-        for scored in self.evaluation.ranked()[:EXPANDED_STATES] if self._explorer else ():
-            state = self._evaluator.reach(scored.candidate.pipeline)
-            if isinstance(state, str) and not self._is_over() and self._explorer:
-                self._explorer.expand(state, self._space.steps)
-
-    def _reach_variants(self) -> None:
-        """Apply variants of the best pipelines until one of them leads to a state that is not measured."""
-        # Exploration begins at the imported network. Where a good state is a dozen passes away, the states it explores
-        # in minutes are all far from it: of the first 43 of a ResNet-18, none had scheduled kernels.
-        steps, seed = self._space.steps, self._options.seed
-        for scored in self.evaluation.ranked()[:EXPANDED_STATES] if self._explorer else ():
-            pipeline = scored.candidate.pipeline
-            if str(pipeline) not in self._variants:
-                self._variants[str(pipeline)] = variants(pipeline, steps, seed=seed)
-            for variant in self._variants[str(pipeline)]:
-                if self._is_over():
-                    return
-                state = self._evaluator.reach(variant)
-                if isinstance(state, str) and not self._is_measured(state):
-                    return
-
-    def _is_measured(self, state: str) -> bool:
-        """Return whether a state was evaluated with every build."""
-        return self.evaluation.is_measured(state, self._space.builds)
-
-    def _has_unmeasured(self) -> bool:
-        """Return whether a state is left to measure; where none is known, passes are applied until there is one."""
-        graph = self._evaluator.graph
-        while all(self._is_measured(state) for state in graph):
-            incomplete = graph.first_untried(self._space.steps) if self._explorer else None
-            if incomplete is None or self._explorer is None:
-                return False
-            if self._is_over():
-                break
-            self._explorer.expand(incomplete, self._space.steps)
-        return True
 
     def _add_trial(
         self, study: optuna.Study, strategy: Strategy, *, candidate: Candidate, outcome: Scored | Failure

@@ -111,6 +111,11 @@ def _lock(environment: EngineEnvironment, host: HostPython) -> Path:
     if not lock.is_file():
         names = environment.requirements.glob(f"{environment.name}-py3*.txt")
         minors = sorted(int(file.stem.rpartition("-py3")[2]) for file in names)
+        if not minors:
+            raise EnvironmentFault(
+                f"Engine `{environment.name}` has no lock file in {environment.requirements}; make one for each "
+                "Python, as README.md there says."
+            )
         raise EnvironmentFault(
             f"Engine `{environment.name}` needs Python 3.{minors[0]} to 3.{minors[-1]}, but this is Python "
             f"{host.version_text}; run: passsearch toolchain install {environment.name} --python PATH"

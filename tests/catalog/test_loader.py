@@ -89,7 +89,7 @@ def test_variants_combine_alternatives_without_arguments_for_defaults(catalog: C
 
 
 def test_samples_have_all_required_arguments(catalog: Catalog) -> None:
-    assert catalog.entry("SplitArgs").samples() == ({"max_function_args": 0},)
+    assert catalog.entry("SplitArgs").argument_sets() == ({"max_function_args": 0},)
 
 
 def test_needs_depend_on_the_network(catalog: Catalog) -> None:

@@ -20,6 +20,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 DATA = Path(__file__).parents[1] / "report" / "data" / "result.json"
 COMMANDS = (
     "zoo",
+    "examples",
     "doctor",
     "toolchain",
     "analyze",

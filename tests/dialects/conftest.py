@@ -19,7 +19,8 @@ Cases: TypeAlias = Callable[..., list[dict[str, Any]]]
 def cases(request: pytest.FixtureRequest, toolchain_of: Callable[[str], Toolchain]) -> Cases:
     """Return a function that runs a script of the test's folder and returns its cases, one per line of its output.
 
-    The folder has the name of the dialect, whose toolchain runs the script.
+    Such a line is a JSON object whose first key is ``case``. The folder has the name of the dialect, whose toolchain
+    runs the script.
     """
     folder = request.path.parent
     toolchain = toolchain_of(folder.name)
@@ -36,6 +37,7 @@ def cases(request: pytest.FixtureRequest, toolchain_of: Callable[[str], Toolchai
         # TVM prints to stdout as well.
         results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
         assert done.returncode == 0, f"after {results[-1:]}: {done.stderr[-2000:]}"
+        assert results, f'no line of {script} begins with {{"case": {done.stdout[-2000:]}'
         return results
 
     return run

@@ -82,7 +82,7 @@ def test_kernels_are_timed_by_processes_side_by_side_that_take_turns_on_a_gpu(
         monkeypatch.setattr(KernelStore, "_time", asked)
         assert all(set(evaluator.variants(network, kernel, SCHEDULES)) == set(SCHEDULES) for kernel in kernels)
         assert evaluator.time_ahead(network, kernels, SCHEDULES), "nothing is missing"
-        evaluator.stop_ahead()
+        evaluator.stop_time_ahead()
         assert len(_workers() & started) == 2
 
 
@@ -93,7 +93,7 @@ def test_timing_ahead_ends_when_the_search_is_interrupted(relax: Toolchain, lock
         with lock, ThreadPoolExecutor(1) as pool:
             timing = pool.submit(evaluator.time_ahead, network, network.kernels, SCHEDULES)
             _wait_until(lambda: len(_workers() - before) == 4)
-            evaluator.stop_ahead()  # they wait for the device, which never becomes free
+            evaluator.stop_time_ahead()  # they wait for the device, which never becomes free
             with pytest.raises(CancelledError):  # of what had not begun
                 timing.result(60)
             assert len(_workers() - before) == 2

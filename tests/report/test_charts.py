@@ -142,7 +142,7 @@ def test_any_values_are_drawn(values: list[float]) -> None:
 def test_ratios_without_a_value_are_left_out(result: dict[str, Any]) -> None:
     result["ratios"] = {"throughput": None, "compile_time": {"ratio": None}, "twin": {"ratio": 1.0, "interval": None}}
 
-    assert ratios_chart(read(result)).y.labels == ("a build to its twin",)
+    assert ratios_chart(read(result)).y.labels == ("one build to another",)
     assert ratios_chart(read({**result, "ratios": None})).y.labels == ()
 
 

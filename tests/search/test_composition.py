@@ -58,7 +58,7 @@ class TableProfiler:
     def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         return False
 
-    def stop_ahead(self) -> None: ...
+    def stop_time_ahead(self) -> None: ...
 
     def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
         return ()
@@ -186,7 +186,7 @@ class GpuProfiler(TableProfiler):
             self.left_s = 0.0
         return True
 
-    def stop_ahead(self) -> None:
+    def stop_time_ahead(self) -> None:
         self.stopped = True
 
 

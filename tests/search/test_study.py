@@ -15,7 +15,9 @@ from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption
 from passsearch.objectives import parse_objective
 from passsearch.search import RunOptions, Scored, Search, Space, document, shortlist, study
+from passsearch.search.graph_space import GraphSpace
 from passsearch.search.records import Reference
+from passsearch.search.samplers import STRATEGIES, Strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import SHORTLIST
 
@@ -170,6 +172,29 @@ def test_what_a_nondeterministic_pass_gave_is_neither_ranked_nor_on_the_front() 
         for scored in document._front(study.outcome, scoring, best=study.evaluation.ranked()[0])
     ]
     assert "Fast" not in front and "Near" in front
+
+
+def test_a_search_ends_for_the_reason_that_its_strategy_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    reasons = iter(["", "", "both candidates are measured"])
+
+    def two_proposals(space: Space, graph: GraphSpace, seed: int) -> Strategy:
+        return replace(STRATEGIES["graph"](space, graph, seed), name="new", prepare=lambda: next(reasons))
+
+    monkeypatch.setitem(STRATEGIES, "new", two_proposals)
+    options = replace(RunOptions((parse_objective("throughput"),), 100), sampler="new")
+    found = Search(
+        KnownCandidates(Machine(Noise(), 0), {}),
+        Space(load("relay"), (), frozenset()),
+        options=options,
+        baselines=[BASELINE],
+        default_baseline="O3",
+        first=[],
+        progress=lambda *_: None,
+    )
+    found.run()
+    coverage = found.outcome.coverage
+    assert (coverage.sampler, coverage.source) == ("new", "explored state")
+    assert coverage.ended == "both candidates are measured" and next(reasons, None) is None
 
 
 def test_a_level_that_fails_costs_no_trial() -> None:

@@ -102,6 +102,13 @@ def test_a_python_without_lock_file_names_those_that_have_one(environment: Engin
         install(environment)
 
 
+def test_an_engine_without_lock_files_says_how_they_are_made(environment: EngineEnvironment) -> None:
+    for file in environment.requirements.glob("quick-*.txt"):
+        file.unlink()
+    with pytest.raises(EnvironmentFault, match=r"`quick` has no lock file in .*; make one for each Python"):
+        install(environment)
+
+
 def test_too_little_disk_is_said_before_the_download(environment: EngineEnvironment) -> None:
     with pytest.raises(EnvironmentFault, match=r"GB free; 1000000000\.0 GB are needed"):
         install(replace(environment, disk_bytes=10**18))

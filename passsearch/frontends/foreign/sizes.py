@@ -33,12 +33,12 @@ _KEY = re.compile(r"[\w. -]*")
 
 def is_size(text: str) -> bool:
     """Return whether a text is arithmetic on numbers and symbols by functions that PyTorch writes."""
-    return _Arithmetic(is_guard=False).holds(text)
+    return _Arithmetic(is_guard=False).is_small_arithmetic(text)
 
 
 def is_guard(text: str) -> bool:
     """Return whether a text compares sizes of inputs, as ``L['x'].size()[0] % 2 == 0`` does."""
-    return _Arithmetic(is_guard=True).holds(text)
+    return _Arithmetic(is_guard=True).is_small_arithmetic(text)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _Arithmetic:
 
     is_guard: bool
 
-    def holds(self, text: str) -> bool:
+    def is_small_arithmetic(self, text: str) -> bool:
         """Return whether a text is arithmetic whose extent is small."""
         # sympy removes line breaks before it reads a text.
         if "\n" in text or "#" in text:

@@ -7,7 +7,7 @@ from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Seri
 from passsearch.report.formatting import format_ratio
 from passsearch.results import RunResult, StatedRatio
 
-TITLES = {objective.name: objective.title for objective in OBJECTIVES} | {"twin": "a build to its twin"}
+TITLES = {objective.name: objective.title for objective in OBJECTIVES} | {"twin": "one build to another"}
 
 WIDEST = 100
 """Factor between a ratio and the ends of its interval, beyond which the interval is cut off."""

@@ -8,6 +8,7 @@ import optuna
 from passsearch.core import Json
 from passsearch.errors import UserError
 from passsearch.search.graph_space import GraphSpace
+from passsearch.search.records import ProposalSource
 from passsearch.search.samplers.graph import GraphSampler
 from passsearch.search.space import Space
 
@@ -31,12 +32,16 @@ class Strategy:
         space: Turns the sampler's keys into candidates and back.
         sampler: Optuna's sampler.
         attributes: What Optuna has to store with a trial that the sampler did not propose, for the sampler to use it.
+        prepare: Called before every proposal; returns why nothing is left to propose, an empty text while something is.
+        source: Kind of what it proposes, as results state it; see ``results.Source``.
     """
 
     name: str
     space: Space | GraphSpace
     sampler: optuna.samplers.BaseSampler
     attributes: Mapping[str, Json] = field(default_factory=dict)
+    prepare: Callable[[], str] = lambda: ""
+    source: ProposalSource = "sampler"
 
 
 def _random(space: Space, _: GraphSpace, seed: int) -> Strategy:
@@ -50,7 +55,8 @@ def _nsga2(space: Space, _: GraphSpace, seed: int) -> Strategy:
 
 
 def _graph(_: Space, graph: GraphSpace, seed: int) -> Strategy:
-    return Strategy("graph", graph, GraphSampler(graph.distributions, graph.op_counts, seed=seed))
+    sampler = GraphSampler(graph.distributions, graph.op_counts, seed=seed)
+    return Strategy("graph", graph, sampler, prepare=graph.find_states, source="explored state")
 
 
 STRATEGIES: dict[str, Callable[[Space, GraphSpace, int], Strategy]] = {

@@ -74,7 +74,7 @@ class _Product:
 
     @property
     def weights(self) -> Any:
-        """The weights, ``[steps, columns]``; every use copies them."""
+        """A new copy of the weights, of the shape ``[summed dimension, columns]``."""
         return self.call.args[1].value.numpy()
 
     @property

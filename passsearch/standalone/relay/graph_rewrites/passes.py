@@ -191,11 +191,11 @@ def InlineCompilerFunctionsBoundTo(names: list[str]) -> Any:  # noqa: N802
 def ChangeBatch(axes: dict[str, int], batch_size: int = 16) -> Any:  # noqa: N802
     """Return ``relay.transform.ChangeBatch``; ``axes`` is the batch axis by input name."""
 
-    def change(module: Any, _context: Any) -> Any:
+    def set_batch(module: Any, _context: Any) -> Any:
         data = {param: axes[param.name_hint] for param in module["main"].params if param.name_hint in axes}
         return relay.transform.ChangeBatch(data, batch_size)(module)
 
-    return tvm.transform.module_pass(change, opt_level=1, name="ChangeBatch")
+    return tvm.transform.module_pass(set_batch, opt_level=1, name="ChangeBatch")
 
 
 def FlexibleShapeDispatch(buckets: list[int], axis: int = 0) -> Any:  # noqa: N802

@@ -1,4 +1,4 @@
-"""One process of one engine in a comparison: loads the network, is visited in rounds, and keeps what was measured."""
+"""One process of one engine in a comparison: loads the network, takes turns with others, keeps what was measured."""
 
 import logging
 import math
@@ -14,14 +14,14 @@ from passsearch.dialects.comparison import largest_deviation, relative_deviation
 from passsearch.dialects.reference import MOVEMENTS, neighbouring_inputs
 from passsearch.engines.client import OPEN_DEADLINE_S, EngineFailure, EngineProcess
 from passsearch.engines.contract import Array
-from passsearch.engines.disturbance import Visit
+from passsearch.engines.disturbance import Turn
 from passsearch.engines.records import EnginePlan, EngineRecord
 from passsearch.measure import CpuTimes, Meter
 
 _log = logging.getLogger(__name__)
 
 
-class Visitor:
+class EngineMeasurement:
     """One process of one engine. A failure goes to the engine's record, and the engine takes no further part."""
 
     def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan, meter: Meter | None = None) -> None:
@@ -29,7 +29,7 @@ class Visitor:
         self.outputs = home / safe_file_name(record.spec.name)
         self._process = self._start()
         self._last: tuple[float, float] | None = None
-        self._visits: dict[int, list[float]] = {}
+        self._seconds: dict[int, list[float]] = {}
         self._rates: dict[int, dict[int, float]] = {count: {} for count in plan.requests}
         self._consumed: dict[int, tuple[float, float]] = {}
         self._is_over = False
@@ -37,7 +37,7 @@ class Visitor:
     def _start(self) -> EngineProcess:
         return EngineProcess(self.record.spec, threads=self._plan.threads, log=self._home.with_name("engines.log"))
 
-    def __enter__(self) -> "Visitor":
+    def __enter__(self) -> "EngineMeasurement":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,7 +46,7 @@ class Visitor:
     @property
     def is_slow(self) -> bool:
         """See ``EnginePlan.slow_s``."""
-        seconds = (value for visit in self._visits.values() for value in visit)
+        seconds = (value for values in self._seconds.values() for value in values)
         return self.record.is_slow(self._plan) and min(seconds, default=math.inf) > self._plan.slow_s
 
     def begin(self, expected: Sequence[Array] | None, *, change: float = 0.0) -> None:
@@ -130,31 +130,31 @@ class Visitor:
         if not deviation <= limit:
             self.record.failure = f"outputs deviate by {deviation:.2g} of the largest, {limit:.2g} is allowed"
 
-    def visit(self, number: int) -> list[Visit]:
+    def take_turn(self, number: int) -> list[Turn]:
         """Time a few inferences in the round of this number, then several at a time; empty if the engine fails."""
         if self._is_over:
             return []
         plan, is_slow = self._plan, self.is_slow
         request = {"longest_s": plan.visit_s, "most": 1 if is_slow else plan.most, "warm_up": not is_slow}
         try:
-            answer, visit = self._timed("visit", **request)
-            self._visits[number] = answer["seconds"]
-            if visit.energy_j is not None:
+            answer, turn = self._timed("infer", **request)
+            self._seconds[number] = answer["seconds"]
+            if turn.energy_j is not None:
                 count, (begin_s, end_s) = len(answer["seconds"]) + (not is_slow), answer["clock_s"]
-                self._consumed[number] = visit.energy_j / count, visit.energy_j / (end_s - begin_s)
-            return [visit, *self._visit_together(number)]
+                self._consumed[number] = turn.energy_j / count, turn.energy_j / (end_s - begin_s)
+            return [turn, *self._run_together(number)]
         except EngineFailure as error:
             self.record.failure = str(error)
             return []
 
-    def _visit_together(self, number: int) -> Iterator[Visit]:
+    def _run_together(self, number: int) -> Iterator[Turn]:
         """Run inferences at the same time, as many as the plan says; a slow engine does not."""
         reasons = self.record.no_rates
         for count in self._plan.requests:
             if count in reasons or self.is_slow:
                 continue
             try:
-                answer, visit = self._timed("together", requests=count, longest_s=self._plan.visit_s)
+                answer, turn = self._timed("together", requests=count, longest_s=self._plan.visit_s)
             except EngineFailure as error:
                 reasons[count] = str(error)  # single inferences have their result
                 self._revive()
@@ -163,7 +163,7 @@ class Visitor:
                 reasons[count] = answer["unavailable"]
                 continue
             self._rates[count][number] = answer["per_s"]
-            yield visit
+            yield turn
 
     def _revive(self) -> None:
         """Load the network in another process if the last one has ended; its first times are not recorded.
@@ -182,7 +182,7 @@ class Visitor:
             self.record.not_revived = str(error)
             self._is_over = True
 
-    def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Visit]:
+    def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Turn]:
         """Return the answer to a request that runs inferences, and the times of the cores meanwhile."""
         time.sleep(self._plan.pause_s)
         usable = usable_processors()
@@ -195,7 +195,7 @@ class Visitor:
         foreign_s = max(0.0, after.busy - before.busy - used_s)
         is_read = energy_before_j is not None and energy_after_j is not None
         energy_j = energy_after_j - energy_before_j if is_read else None  # type: ignore[operator]
-        return answer, Visit(after.total - before.total, foreign_s, after.stolen - before.stolen, energy_j)
+        return answer, Turn(after.total - before.total, foreign_s, after.stolen - before.stolen, energy_j)
 
     def _energy_j(self) -> float | None:
         return self._meter.read().energy_j if self._meter else None
@@ -209,11 +209,11 @@ class Visitor:
         self._last = end_s, used_at_end_s
 
     def keep(self, rounds: Sequence[int]) -> None:
-        """Move the visits of the rounds that count to the record; those of a slow engine all count."""
-        counted = [number for number in rounds if number in self._visits]
+        """Move the seconds of the rounds that count to the record; those of a slow engine all count."""
+        counted = [number for number in rounds if number in self._seconds]
         # An engine that took no part in later rounds may have none that counts.
-        kept = list(self._visits) if self.is_slow or not counted else counted
-        self.record.visits.append([self._visits[number] for number in kept])
+        kept = list(self._seconds) if self.is_slow or not counted else counted
+        self.record.visits.append([self._seconds[number] for number in kept])
         for count, rates in self._rates.items():
             if rates:
                 # An engine that was slow at first may have none in the rounds that count.

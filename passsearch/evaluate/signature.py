@@ -1,8 +1,8 @@
-"""Seals: proof that a run of this user wrote an artifact, which is machine code and runs as soon as it is loaded.
+"""Signatures: proof that a run of this user wrote an artifact, which is machine code and runs as soon as it is loaded.
 
-A run folder may come from somebody else. The seal is a keyed digest (HMAC, RFC 2104) of the content and of what it is
-the content of, and the key is in the user's cache folder. An artifact without a valid seal, or with that of another
-artifact, is built again.
+A run folder may come from somebody else. The signature is a keyed digest (HMAC, RFC 2104) of the content and of what it
+is the content of, and the key is in the user's cache folder. An artifact without a valid signature, or with that of
+another artifact, is built again. Files of signatures are named ``seal``, as in runs of earlier versions.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from passsearch.evaluate.session import Session
 from passsearch.toolchain import cache_folder
 
 Origin: TypeAlias = Mapping[str, str]
-"""What a sealed file or folder is of, by kind: run, network, toolchain, and the build by the name of its folder."""
+"""What a signed file or folder is of, by kind: run, network, toolchain, and the build by the name of its folder."""
 
 BUILD = "build"
 
@@ -36,20 +36,20 @@ def origin_of(session: Session, run: str) -> Origin:
     return {"run": run, "network": session.model.sha256, "toolchain": " ".join(map(str, compiler)), "code": code}
 
 
-def seal(path: Path, origin: Origin) -> None:
+def sign(path: Path, origin: Origin) -> None:
     """Record that this user's run has written a file or a folder, and of what.
 
     Args:
-        path: The file or folder. That of a build keeps its name, which is part of the seal, for ever.
+        path: The file or folder. That of a build keeps its name, which is part of the signature, for ever.
         origin: What it is of.
     """
-    # Without its seal the artifact is built again when the run is continued; no reason to end it now.
+    # Without its signature the artifact is built again when the run is continued; no reason to end it now.
     with contextlib.suppress(OSError):
         content = {"of": origin, "digest": _keyed_digest(path, origin)}
-        _seal_file(path).write_text(json.dumps(content, sort_keys=True))
+        _signature_file(path).write_text(json.dumps(content, sort_keys=True))
 
 
-def is_sealed(path: Path, origin: Origin) -> bool:
+def is_signed(path: Path, origin: Origin) -> bool:
     """Return whether a run of this user has written a file or a folder, and nothing in it has changed since.
 
     Args:
@@ -57,24 +57,24 @@ def is_sealed(path: Path, origin: Origin) -> bool:
         origin: What it must be of.
     """
     try:
-        content = parse_json(_seal_file(path).read_text())
+        content = parse_json(_signature_file(path).read_text())
         digest = str(content["digest"])
         return content["of"] == origin and hmac.compare_digest(digest, _keyed_digest(path, origin))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # none, or one of an earlier version
         return False
 
 
-def seal_build(folder: Path, origin: Origin) -> None:
-    """Seal the folder of a build, which is named after the build."""
-    seal(folder, {**origin, BUILD: folder.name})
+def sign_build(folder: Path, origin: Origin) -> None:
+    """Sign the folder of a build, which is named after the build."""
+    sign(folder, {**origin, BUILD: folder.name})
 
 
-def is_build_sealed(folder: Path, origin: Origin) -> bool:
+def is_build_signed(folder: Path, origin: Origin) -> bool:
     """Return whether a run of this user has made this very build, and nothing in its folder has changed since."""
-    return is_sealed(folder, {**origin, BUILD: folder.name})
+    return is_signed(folder, {**origin, BUILD: folder.name})
 
 
-def _seal_file(path: Path) -> Path:
+def _signature_file(path: Path) -> Path:
     return path / ".seal" if path.is_dir() else path.with_name(f"{path.name}.seal")
 
 
@@ -95,7 +95,7 @@ def _files(path: Path) -> Iterator[Path]:
     for file in sorted(path.rglob("*")):
         if file.is_symlink():
             raise OSError(f"`{file}` is a link")
-        if file.is_file() and file != _seal_file(path):
+        if file.is_file() and file != _signature_file(path):
             yield file
 
 
