@@ -139,7 +139,8 @@ class Rivals:
             seconds, percent = monotonic() - begin_s, _others_percent(timing)
             compared = RivalComparison({**engines, **rows}, "", process, percent, round(seconds, 3))
             process_s = max(process_s, monotonic() - process_begin_s)
-            if time_limit.left_s() < process_s:
+            has_row = any(isinstance(row, Rival) for row in rows.values())
+            if not has_row or time_limit.left_s() < process_s:
                 break
         return compared if compared.processes else replace(compared, engines=engines, reason=_no_time(self.names))
 
@@ -231,8 +232,13 @@ def _row(own: EngineRecord, rival: EngineRecord) -> Rival | FailedRival:
         ratio_of_medians=StatedRatio.from_json(ratio["by medians"]),
         latency_s=MeanLatency.from_json(latency(own)),
         rival_latency_s=MeanLatency.from_json(latency(rival)),
-        version=" ".join(rival.opened[0]["versions"].values()),
+        version=_version(rival),
     )
+
+
+def _version(rival: EngineRecord) -> str:
+    """Return the version of an engine, without the commit that OpenVINO adds."""
+    return next((str(version).partition("-")[0] for version in rival.opened[0]["versions"].values()), "")
 
 
 def _others_percent(timing: EngineTiming) -> float:

@@ -1,10 +1,10 @@
 """The winner of a search beside the other engines that the user has: who measures it, and what a run keeps of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from passsearch.core import Candidate, Failure, TimeLimit
-from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.evaluate import OVERTIME, Built, WorkerEvaluator
 from passsearch.results import RivalComparison
 from passsearch.search.records import Scored
 from passsearch.store import Log
@@ -63,13 +63,18 @@ def compare_winner(
         log: The log of the run.
         time_limit: The run's time limit.
     """
+    if not beside.processes:
+        return beside.compare(evaluator, winner.candidate, winner.built, time_limit=time_limit)
     key = f"{winner.built.digest}|{','.join(beside.names)}"
     fact = log.recall(FACT, key)
     earlier = None if fact is None else RivalComparison.from_json(fact)
     if earlier and earlier.processes >= beside.processes:
         return earlier
-    # The clock of a continued run that has read facts only stands still.
-    left = TimeLimit(time_limit.left_s())
+    left_s = time_limit.left_s()
+    if left_s < beside.process_s(min(winner.latency_s, default=0.0)):
+        left_s = time_limit.left_s(overtime=OVERTIME)
+    # A clock of its own, because that of a continued run stands still while it has read facts only.
+    left = TimeLimit(left_s)
     built = evaluator.restore(winner.built)
     if isinstance(built, Failure):
         return earlier or RivalComparison(reason=f"{built.kind} in {built.stage}: {built.reason}")
@@ -83,3 +88,10 @@ def compare_winner(
     if compared.processes:
         log.record(FACT, key, fact=compared.to_json())
     return compared
+
+
+def with_rivals(seconds: Mapping[str, float], compared: RivalComparison, *, total_s: float) -> dict[str, float]:
+    """Return the seconds of a run by stage, with those of the comparison with other engines."""
+    rest = {name: value for name, value in seconds.items() if name not in ("search", "total")}
+    rest |= {"rivals": compared.seconds} if compared.seconds else {}
+    return {**rest, "search": round(total_s - sum(rest.values()), 3), "total": round(total_s, 3)}

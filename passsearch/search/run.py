@@ -12,7 +12,7 @@ from zlib import crc32
 
 from passsearch.catalog import require_searchable
 from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_none, safe_file_name
-from passsearch.errors import EnvironmentFault, PassSearchError, TimeTooShort, UserError
+from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.results import Reference, RunLimits
 from passsearch.search.best_sequence import BestSequence, best_sequence
@@ -33,7 +33,7 @@ from passsearch.search.recommendation import Recommendation, recommend
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
-from passsearch.search.rivals import Beside, compare_winner
+from passsearch.search.rivals import Beside, compare_winner, with_rivals
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.session_settings import session_settings
@@ -165,14 +165,8 @@ class _Execution:
         self._time_limit = TimeLimit(run.session.limits.timeout_s, lambda: folder.log.clock_s)
         has_meter, log = run.session.sensors.meter is not None, folder.log
         self._time_plan = TimePlan(
-            run.session.plans,
-            run.options,
-            self._time_limit,
-            has_meter,
-            start_s,
-            log.earlier_s,
-            folder.earlier_limit_s,
-            run.beside,
+            *(run.session.plans, run.options, self._time_limit, has_meter, start_s),
+            *(log.earlier_s, folder.earlier_limit_s, run.beside),
         )
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
@@ -224,12 +218,9 @@ class _Execution:
         """Return what the result says about the winner beside other engines, and its seconds with theirs."""
         if beside.names:
             self._report("measuring beside other engines", self._options.trials)
-        compared = compare_winner(beside, self._evaluator, best, log=self._folder.log, time_limit=self._time_limit)
-        total = round(self._folder.log.seconds, 3)
-        return {
-            "rivals": compared.to_json(),
-            "seconds": {**seconds, "rivals": round(compared.seconds, 3), "total": total},
-        }
+        log = self._folder.log
+        compared = compare_winner(beside, self._evaluator, best, log=log, time_limit=self._time_limit)
+        return {"rivals": compared.to_json(), "seconds": with_rivals(seconds, compared, total_s=log.seconds)}
 
     def _has_finished(self) -> bool:
         """Return whether an earlier start finished and wrote its result."""
@@ -356,20 +347,7 @@ class _Execution:
             )
             return recommendation, False
         except BaselineFailed as error:
-            detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
-            if error.failure.is_of_machine:
-                raise EnvironmentFault(
-                    f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same "
-                    "command continues. See: passsearch doctor"
-                ) from error
-            if error.failure.kind == "timeout" and self._time_limit.is_over:
-                limit = f"time limit of {self._time_limit.limit_s:g} s"
-                raise TimeTooShort(f"The {limit} ended before the baseline was measured; {MORE_TIME}.") from error
-            more = " A longer --deadline gives it more time." if error.failure.kind == "timeout" else ""
-            raise UserError(
-                f"The baseline fails on this network, {detail}.{more} It was tried anew, not remembered; the "
-                f"compiler's output is in `{self._folder.artifacts / 'workers.log'}`."
-            ) from error
+            raise error.for_user(self._time_limit, log=self._folder.artifacts / "workers.log") from error
         except KeyboardInterrupt:
             if self._evaluation.scoring is None:
                 return None, True

@@ -66,7 +66,8 @@ class TimePlan:
         limit_s, left_s = self.time_limit.limit_s, self.time_limit.left_s(overtime=OVERTIME)
         if self.options.repetitions and self.least_confirm_s(baseline, fastest) > left_s:
             # What is left of the limit confirms nothing. One more process checks what the result is deployed by.
-            return limit_s - self.start_s, "plan: search to the end, because a confirmation takes longer than is left"
+            end_s = limit_s - self.start_s - self.rivals_s(fastest)
+            return end_s, "plan: search to the end, because a confirmation takes longer than is left"
         end_s, rest_s = limit_s - self.reserve_s(baseline, fastest), max(0.0, limit_s - self.earlier_s)
         search_s = max(0.0, end_s - self.earlier_s)
         rivals_s = self.rivals_s(fastest)
