@@ -19,7 +19,7 @@ from passsearch.engines import (
     EngineTiming,
     declarations,
     engine_spec,
-    latency,
+    mean_latency,
     throughput_ratio,
 )
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
@@ -230,8 +230,8 @@ def _row(own: EngineRecord, rival: EngineRecord) -> Rival | FailedRival:
     return Rival(
         ratio=StatedRatio.from_json(ratio["by fastest"]),
         ratio_of_medians=StatedRatio.from_json(ratio["by medians"]),
-        latency_s=MeanLatency.from_json(latency(own)),
-        rival_latency_s=MeanLatency.from_json(latency(rival)),
+        latency_s=MeanLatency.from_json(mean_latency(own)),
+        rival_latency_s=MeanLatency.from_json(mean_latency(rival)),
         version=_version(rival),
     )
 

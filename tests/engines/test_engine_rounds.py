@@ -12,7 +12,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from passsearch.core import TensorType, strict_limit
+from passsearch.core import TensorType, TimeLimit, strict_limit
 from passsearch.engines import (
     EnginePlan,
     EngineSpec,
@@ -216,6 +216,36 @@ def test_the_first_reference_that_takes_the_network_counts(
         timing.run_turn()
         assert timing.reference.name == reference
         assert timing.comparison.records[0].failure == ""
+
+
+def test_rounds_end_with_their_time_but_there_are_two(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path
+) -> None:
+    spec = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    plan = replace(PLAN, processes=1, rounds=8, race_s=0.0)
+    comparison = compare([spec], reference=spec, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    assert [len(visits) for visits in comparison.records[0].visits] == [2]
+
+
+def test_an_engine_that_outlasts_the_time_limit_fails(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sleeping.py").write_text("import time\ndef open_engine(*_, **__):\n    time.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    spec = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    sleeping = EngineSpec("sleeping", "sleeping", onnxruntime_python, tiny_network)
+    timing = EngineTiming(
+        [sleeping],
+        references=[spec],
+        types=TYPES,
+        plan=replace(PLAN, processes=1),
+        folder=tmp_path / "rounds",
+        time_limit=TimeLimit(10.0),
+    )
+    begin_s = time.monotonic()
+    timing.run_turn()
+    assert time.monotonic() - begin_s < 60
+    assert timing.comparison.records[0].failure.startswith("no answer to `open` within")
 
 
 def test_outputs_that_deviate_are_a_failure(onnxruntime_python: Path, small_network: Path, tmp_path: Path) -> None:
