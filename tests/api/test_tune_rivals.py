@@ -52,12 +52,11 @@ def test_the_engines_that_are_installed_stand_beside_the_winner(
 def test_a_search_without_time_for_other_engines_has_its_result(
     tune: Callable[..., passsearch.TuneResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rivals.Rivals, "process_s", lambda *_: 1e6)
-    result = tune(timeout=600)
+    with monkeypatch.context() as patch:
+        patch.setattr(rivals.Rivals, "process_s", lambda *_: 1e6)
+        result = tune(timeout=600)
     assert result.document["rivals"]["reason"] == "no time was left to measure ONNX Runtime beside it"
     assert result.document["deployment"] is not None
-    monkeypatch.undo()
-    monkeypatch.setattr(rivals, "PROCESSES", 1)
     assert tune(timeout=600).document["rivals"]["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
 
 
