@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -216,6 +217,39 @@ def test_the_first_reference_that_takes_the_network_counts(
         timing.run_turn()
         assert timing.reference.name == reference
         assert timing.comparison.records[0].failure == ""
+
+
+SAVE = """
+import sys, torch
+image = torch.zeros(1, 3, 16, 16)
+module = torch.nn.ReLU() if sys.argv[1] == "one" else torch.nn.ModuleList([torch.nn.ReLU()])
+if sys.argv[1] == "two":
+    module.forward = lambda image: (module[0](image), -image)
+torch.export.save(torch.export.export(module, (image,), strict=False), sys.argv[2] + ".pt2")
+torch.jit.save(torch.jit.trace(module, (image,)), sys.argv[2] + ".pt")
+"""
+
+
+@pytest.mark.parametrize("outputs", ["one", "two"])
+def test_pytorch_runs_its_own_files(outputs: str, onnxruntime_python: Path, torch_python: Path, tmp_path: Path) -> None:
+    names = ["y", "z"][: 1 if outputs == "one" else 2]
+    nodes = [onnx.helper.make_node("Relu", ["image"], ["y"]), onnx.helper.make_node("Neg", ["image"], ["z"])]
+    tensors = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3, 16, 16]) for name in ("image", *names)
+    ]
+    graph = onnx.helper.make_graph(nodes[: len(names)], "relu", tensors[:1], tensors[1:])
+    opset = onnx.helper.make_opsetid("", 14)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), str(tmp_path / "network.onnx"))
+    subprocess.run([torch_python, "-c", SAVE, outputs, tmp_path / "network"], check=True)
+    reference = engine_spec("onnxruntime", tmp_path / "network.onnx", python=onnxruntime_python)
+    specs = [
+        engine_spec("torch", tmp_path / f"network.{ending}", python=torch_python, label=ending)
+        for ending in ("pt2", "pt", "onnx")
+    ]
+    comparison = compare(
+        specs, reference=reference, types=TYPES, plan=replace(PLAN, processes=1), folder=tmp_path / "rounds"
+    )
+    assert [record.failure for record in comparison.records] == [""] * 3
 
 
 def test_rounds_end_with_their_time_but_there_are_two(
