@@ -17,7 +17,7 @@ def engine_name(name: str) -> str:
 
 def slowest_first(rivals: Mapping[str, Rival]) -> list[tuple[str, Rival]]:
     """Return rivals in the order of the network's throughput over theirs, so that one that is ahead is said first."""
-    return sorted(rivals.items(), key=lambda item: min(ratio.ratio or 0 for ratio in _ratios(item[1])))
+    return sorted(rivals.items(), key=lambda item: item[1].lowest)
 
 
 def rival_comparison(name: str, rival: Rival) -> str:
@@ -93,8 +93,8 @@ def _unmeasured(compared: RivalComparison) -> Iterator[tuple[str, str]]:
 
 def hardest_rival(compared: RivalComparison | None) -> str:
     """Return the engine over which the winner has the lowest throughput, with the ratio of the fastest runs."""
-    hardest = slowest_first(compared.measured)[:1] if compared else []
-    return next((f"{engine_name(name)} {format_ratio(rival.ratio)}" for name, rival in hardest), MISSING)
+    hardest = compared.hardest if compared else None
+    return f"{engine_name(hardest[0])} {format_ratio(hardest[1].ratio)}" if hardest else MISSING
 
 
 def rival_lines(compared: RivalComparison | None) -> Iterator[tuple[str, str]]:

@@ -50,6 +50,11 @@ class Rival(Record):
     version: str = left_out("")
 
     @property
+    def lowest(self) -> float:
+        """The lower of the two ratios."""
+        return min(ratio.ratio or 0.0 for ratio in (self.ratio, self.ratio_of_medians))
+
+    @property
     def is_ahead(self) -> bool:
         """True if the engine is faster by the whole interval of either estimate."""
         ends = (ratio.interval[1] if ratio.interval else None for ratio in (self.ratio, self.ratio_of_medians))
@@ -78,3 +83,8 @@ class RivalComparison(Record):
     def measured(self) -> dict[str, Rival]:
         """The engines that were measured."""
         return {name: rival for name, rival in self.engines.items() if isinstance(rival, Rival)}
+
+    @property
+    def hardest(self) -> tuple[str, Rival] | None:
+        """Name and row of the engine over which the network has the lowest throughput; ``None`` without any."""
+        return min(self.measured.items(), key=lambda item: item[1].lowest, default=None)
