@@ -81,6 +81,7 @@ def test_one_process_may_use_the_overtime_of_a_run(log: Log) -> None:
     assert compare_winner(engines, evaluator, WINNER, log=log, time_limit=late).processes == 1
     assert engines.limits_s[0] == pytest.approx(11.0, abs=0.1)
     later = TimeLimit(100.0, lambda: 105.0)
+    evaluator.restore = lambda _: pytest.fail("it was built in vain")
     assert compare_winner(Engines(("a",)), evaluator, WINNER, log=log, time_limit=later).reason == "no time"
 
 
