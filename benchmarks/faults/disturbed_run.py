@@ -72,7 +72,7 @@ class Place:
     ) -> "subprocess.Popen[bytes]":
         """Start the command, with or without a fault."""
         words = [sys.executable, str(DRIVER), json.dumps(fault or {}), "tune", str(self.network)]
-        words += ["--toolchain", self.toolchain, *OPTIONS, *extra, "--out", str(run or self.run)]
+        words += ["--toolchain", self.toolchain, *OPTIONS, *extra, "--rivals", "none", "--out", str(run or self.run)]
         environment = self.environment()
         with (self.home / "output").open("ab") as output:
             return subprocess.Popen(words, env=environment, stdout=output, stderr=output, start_new_session=True)

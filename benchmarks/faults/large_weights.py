@@ -114,7 +114,8 @@ def main() -> None:
     )
     folder, chosen = arguments.folder, ["--toolchain", arguments.toolchain]
     network, weights = write_network(folder, blocks=arguments.blocks)
-    limits = ["--trials", "3", "--timeout", str(arguments.timeout), "--fresh", "--out", str(folder / "run")]
+    limits = ["--trials", "3", "--timeout", str(arguments.timeout), "--fresh", "--rivals", "none"]
+    limits += ["--out", str(folder / "run")]
     stages = (
         ["analyze", str(network), *chosen],
         ["tune", str(network), *chosen, *limits],

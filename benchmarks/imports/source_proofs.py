@@ -72,7 +72,7 @@ def prove(name: str, toolchain: str, limit_s: float, answer: Path) -> None:
     folder = answer.with_name("network")
     folder.mkdir()
     network = NETWORKS[name].make(folder)
-    limits: dict[str, Any] = {"trials": 0, "confirm": 0, "timeout": limit_s, "remember": False}
+    limits: dict[str, Any] = {"trials": 0, "confirm": 0, "timeout": limit_s, "remember": False, "rivals": []}
     source = {"example_inputs": network.example_inputs, "inputs": network.inputs, "toolchain": toolchain}
     try:
         result = passsearch.tune(network.model, **source, **limits, out=answer.parent / "run").document

@@ -77,7 +77,7 @@ def search(network: Path, number: int, *, limit_s: float, toolchain: str) -> dic
     """Search once as a user does, and return what its result says and whether it may say that."""
     run = network.with_name(f"run{number}")
     words = [sys.executable, "-m", "passsearch", "tune", str(network), "--toolchain", toolchain, "--trials", "1000"]
-    words += ["--timeout", str(limit_s), "--confirm", "2", "--out", str(run), "--json"]
+    words += ["--timeout", str(limit_s), "--confirm", "2", "--rivals", "none", "--out", str(run), "--json"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(network.with_name("cache"))}
     begin = time.monotonic()
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)

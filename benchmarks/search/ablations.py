@@ -22,7 +22,7 @@ MOST_DEVIATION = 0.1
 
 def ablation_row(model: str, *, toolchain: str, tune_s: float, ablate_s: float, out: Path) -> dict[str, Any]:
     """Tune unless the run is finished, ablate and profile; return the numbers."""
-    result = passsearch.tune(model, toolchain=toolchain, timeout=tune_s, out=out, progress=note)
+    result = passsearch.tune(model, toolchain=toolchain, timeout=tune_s, rivals=[], out=out, progress=note)
     ablation = result.ablate(timeout=ablate_s, until_decided=True, progress=note)
     winner = passsearch.profile(out, progress=note)["pipelines"][-1]
     without = [row for row in ablation["rows"] if row["kind"] == "without"]

@@ -85,7 +85,7 @@ def tuned_result(network: str, arguments: argparse.Namespace) -> passsearch.Tune
     if arguments.tune:
         # Confirmed here, by other samples.
         limits = {"timeout": arguments.tune, "trials": 10_000, "confirm": 0}
-        return passsearch.tune(f"zoo:{network}", toolchain=arguments.toolchain, out=run, **limits)
+        return passsearch.tune(f"zoo:{network}", toolchain=arguments.toolchain, out=run, rivals=[], **limits)
     return passsearch.TuneResult.read(run) if run is not None and run.exists() else None
 
 

@@ -112,7 +112,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             deployed = _export(evaluator, candidate, folder, choice=choice)
             built_s = monotonic() - start - imported_s
             report("measuring beside other engines", 0, 0)
-            rows, others_percent = beside.measure(evaluator, candidate, built)
+            compared = beside.compare(evaluator, candidate, built)
             rivals_s = monotonic() - start - imported_s - built_s
         compilation = Compilation(
             schema=SCHEMA,
@@ -126,10 +126,10 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             tried=tuple(_row(each) for each in tried),
             reference=Reference.from_json(evaluator.builder.source.to_json()),
             seconds={"import": imported_s, "build": built_s, "rivals": rivals_s},
-            rivals=rows,
-            others_percent=others_percent,
+            rivals=compared.engines,
+            others_percent=compared.others_percent,
             python="" if session.cannot_run_reason else str(session.toolchain.python),
-            rivals_reason=beside.reason,
+            rivals_reason=compared.reason,
         )
         return CompiledNetwork(compilation.to_json())
 

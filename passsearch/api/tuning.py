@@ -22,6 +22,7 @@ from passsearch.api.compiled_function import compiled_function
 from passsearch.api.plots import Plots
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation, Audit
+from passsearch.api.rivals import Rivals
 from passsearch.catalog import find_folders
 from passsearch.core import (
     DEADLINE_S,
@@ -192,6 +193,7 @@ def tune(
     trust: bool = False,
     sampler: str = "auto",
     remember: bool = True,
+    rivals: Sequence[str] | None = None,
     plans: MeasurementPlans | None = None,
     progress: Progress | bool | None = None,
 ) -> TuneResult:
@@ -213,6 +215,8 @@ def tune(
         sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
+        rivals: Engines that the winner is compared with in the same rounds; those that are installed by default, an
+            empty list for none.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step, the number of evaluated candidates and the number of trials.
 
@@ -243,7 +247,7 @@ def tune(
         sampler=sampler,
         remember=remember,
     )
-    run = Run(session, options)
+    run = Run(session, options, Rivals.find(session, rivals))
     folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
     if out is None:
         _log.info("no run folder was named; the run is in %s", folder)

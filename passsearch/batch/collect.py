@@ -31,6 +31,7 @@ def _row(job: TuneJob) -> FoundRow:
 def _findings(result: RunResult) -> dict[str, Any]:
     verdict, best, baseline, shown = result.verdict, result.best, result.baseline, winner_latency(result)
     sequence = result.sequence  # none was measured, or an earlier version made the result
+    rival, beside = (result.rivals.hardest if result.rivals else None) or (None, None)
     return {
         "hardware": result.device.name or None,
         "toolchain": result.toolchain.name,
@@ -44,6 +45,8 @@ def _findings(result: RunResult) -> dict[str, Any]:
         **_ratio(result.ratio_of(COMPILE_TIME.name), f"{COMPILE_TIME.name}_ratio", COMPILE_TIME.name),
         "sequence": sequence.name if sequence else None,
         **_ratio(sequence.gain if sequence else None, "sequence_gain", "sequence_gain"),
+        "rival": rival,
+        **_ratio(beside.ratio if beside else None, "rival_ratio", "rival"),
         "baseline": baseline.name,
         "baseline_latency_s": baseline.latency_s.median if baseline.latency_s else None,
         "best_latency_s": shown.median if shown else None,

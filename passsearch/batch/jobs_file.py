@@ -29,6 +29,7 @@ OPTIONS = (
     "trust",
     "sampler",
     "remember",
+    "rivals",
 )
 """Arguments of ``tune`` that a batch sets for all of its jobs."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from passsearch.cli.network import check_environment
-from passsearch.cli.options import ALL, AsJson, Model, Shared, number_option, share_options
+from passsearch.cli.options import ALL, AsJson, Model, RivalNames, Shared, number_option, share_options
 from passsearch.cli.output import NEGATIVE, print_result, split_names
 
 
@@ -23,10 +23,7 @@ def compile_network(
         float,
         number_option("seconds", metavar="SECONDS", text="Time to try other sequences; 0 builds the recommended one."),
     ] = 0.0,
-    rivals: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Engines to compare with; by default those that are installed."),
-    ] = None,
+    rivals: RivalNames = None,
     only_if_faster: Annotated[
         bool, typer.Option("--only-if-faster", help="Exit 1 where another engine is faster.")
     ] = False,

@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from passsearch.cli.options import ALL, NETWORK, AsJson, Fresh, Model, Shared, number_option, share_options
+from passsearch.cli.options import (
+    ALL,
+    NETWORK,
+    AsJson,
+    Fresh,
+    Model,
+    RivalNames,
+    Shared,
+    number_option,
+    share_options,
+)
 from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS, print_note, print_result, split_names
 from passsearch.core import (
     USUAL_REPETITIONS,
@@ -107,6 +117,7 @@ def tune(
         typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2 or random."),
     ] = "auto",
     fresh: Fresh = False,
+    rivals: RivalNames = None,
     as_json: AsJson = False,
 ) -> int:
     """Search the best selection and order of passes for a network.
@@ -133,6 +144,7 @@ def tune(
             **shared,
             sampler=sampler,
             remember=not fresh,
+            rivals=split_names(rivals),
             progress=progress,
         )
     print_result(result.document, str(result), as_json=as_json)

@@ -109,6 +109,14 @@ ToolchainName: TypeAlias = Annotated[str | None, option("toolchain")]
 Catalogs: TypeAlias = Annotated[list[Path] | None, option("catalogs")]
 Trust: TypeAlias = Annotated[bool, option("trust")]
 Timeout: TypeAlias = Annotated[float | None, option("timeout")]
+RivalNames: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--rivals",
+        metavar="A,B",
+        help="Engines to compare with, or `none`; by default those that are installed.",
+    ),
+]
 Fresh: TypeAlias = Annotated[
     bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")
 ]

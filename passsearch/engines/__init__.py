@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from passsearch.engines.records import Comparison, EnginePlan, EngineRecord
     from passsearch.engines.rounds import EngineTiming, compare
-    from passsearch.engines.rows import by_process, engine_row, rows_by_engine, throughput_ratio
+    from passsearch.engines.rows import by_process, engine_row, mean_latency, rows_by_engine, throughput_ratio
 
 _MODULES = {
     "client": ("EngineFailure", "EngineSpec"),
@@ -36,7 +36,7 @@ _MODULES = {
     "batch_scaling": ("friction", "friction_rows"),
     "records": ("Comparison", "EnginePlan", "EngineRecord"),
     "rounds": ("EngineTiming", "compare"),
-    "rows": ("by_process", "engine_row", "rows_by_engine", "throughput_ratio"),
+    "rows": ("by_process", "engine_row", "mean_latency", "rows_by_engine", "throughput_ratio"),
 }
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "engine_spec",
     "friction",
     "friction_rows",
+    "mean_latency",
     "rows_by_engine",
     "throughput_ratio",
     "unknown_engine_error",

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from passsearch.core import child_environment
+from passsearch.core import UNLIMITED, TimeLimit, child_environment
 from passsearch.worker import bootstrap_code
 
 OPEN_DEADLINE_S, RUN_DEADLINE_S = 1800.0, 900.0
@@ -59,11 +59,11 @@ class EngineSpec:
 class EngineProcess:
     """One process with one engine, pinned to as many cores as it has threads if their number is given."""
 
-    def __init__(self, spec: EngineSpec, *, threads: int, log: Path) -> None:
+    def __init__(self, spec: EngineSpec, *, threads: int, log: Path, time_limit: TimeLimit = UNLIMITED) -> None:
         counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
         limits = {} if spec.own_threads else dict.fromkeys(counts, str(threads))
         environment = {**child_environment(), **limits, **spec.environment}
-        self._spec, self._threads = spec, None if spec.own_threads else threads
+        self._spec, self._threads, self._time_limit = spec, None if spec.own_threads else threads, time_limit
         with log.open("a") as errors:
             self._process = subprocess.Popen(
                 [str(spec.python), "-c", bootstrap_code("passsearch.engines.worker"), str(self._threads or 0)],
@@ -87,8 +87,10 @@ class EngineProcess:
         """Return the answer to a request.
 
         Raises:
-            EngineFailure: The engine failed, its process died, or the answer took longer than ``deadline_s``.
+            EngineFailure: The engine failed, its process died, or the answer took longer than ``deadline_s`` or the
+                time limit.
         """
+        deadline_s = max(0.0, min(deadline_s, self._time_limit.left_s()))
         assert self._process.stdin is not None and self._process.stdout is not None
         timer = Timer(deadline_s, self._kill)
         timer.start()
@@ -104,7 +106,7 @@ class EngineProcess:
         if not line:
             status = self._process.wait()
             ended = f"the process ended with status {status} at `{verb}`"
-            raise EngineFailure(f"no answer to `{verb}` within {deadline_s:g} s" if is_late else ended)
+            raise EngineFailure(f"no answer to `{verb}` within {deadline_s:.4g} s" if is_late else ended)
         answer: dict[str, Any] = json.loads(line)
         if "failure" in answer:
             raise EngineFailure(answer["failure"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.core import allowed_deviation, safe_file_name, usable_processors
+from passsearch.core import UNLIMITED, TimeLimit, allowed_deviation, safe_file_name, usable_processors
 from passsearch.dialects.comparison import largest_deviation, relative_deviation
 from passsearch.dialects.reference import MOVEMENTS, neighbouring_inputs
 from passsearch.engines.client import OPEN_DEADLINE_S, EngineFailure, EngineProcess
@@ -24,8 +24,17 @@ _log = logging.getLogger(__name__)
 class EngineMeasurement:
     """One process of one engine. A failure goes to the engine's record, and the engine takes no further part."""
 
-    def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan, meter: Meter | None = None) -> None:
+    def __init__(
+        self,
+        record: EngineRecord,
+        home: Path,
+        *,
+        plan: EnginePlan,
+        meter: Meter | None = None,
+        time_limit: TimeLimit = UNLIMITED,
+    ) -> None:
         self.record, self._plan, self._home, self._meter = record, plan, home, meter
+        self._time_limit = time_limit
         self.outputs = home / safe_file_name(record.spec.name)
         self._process = self._start()
         self._last: tuple[float, float] | None = None
@@ -35,7 +44,8 @@ class EngineMeasurement:
         self._is_over = False
 
     def _start(self) -> EngineProcess:
-        return EngineProcess(self.record.spec, threads=self._plan.threads, log=self._home.with_name("engines.log"))
+        log = self._home.with_name("engines.log")
+        return EngineProcess(self.record.spec, threads=self._plan.threads, log=log, time_limit=self._time_limit)
 
     def __enter__(self) -> "EngineMeasurement":
         return self

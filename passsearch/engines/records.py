@@ -16,6 +16,7 @@ class EnginePlan:
         processes: Number of processes of each engine, one after another.
         rounds: Rounds of a process; every engine has one turn in each, in random order. A disturbed round is replaced,
             up to twice as many run, and the least disturbed ones count.
+        race_s: Time after which a process begins no further round, if it has two.
         visit_s: Time after which a turn begins no further inference.
         most: Largest number of inferences in a turn.
         pause_s: Pause before each turn, in which idle threads of the engine before stop spinning.
@@ -41,6 +42,7 @@ class EnginePlan:
     seed: int = 0
     requests: tuple[int, ...] = ()
     kernel_runs: int = 0
+    race_s: float | None = None
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -10,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from filelock import FileLock
 
-from passsearch.core import CheckInputs, TensorType
+from passsearch.core import UNLIMITED, CheckInputs, TensorType, TimeLimit
 from passsearch.dialects.case_inputs import SAMPLE, case_inputs
 from passsearch.engines.client import EngineFailure, EngineSpec
 from passsearch.engines.contract import Array
@@ -18,6 +19,9 @@ from passsearch.engines.disturbance import Disturbance
 from passsearch.engines.engine_measurement import EngineMeasurement
 from passsearch.engines.records import Comparison, EnginePlan, EngineRecord
 from passsearch.measure import Meter
+
+LEAST_ROUNDS = 2
+"""Rounds of a process that no ``EnginePlan.race_s`` ends."""
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +41,7 @@ class EngineTiming:
         samples: Path | None = None,
         device_lock: Path | None = None,
         inputs: CheckInputs | None = None,
+        time_limit: TimeLimit = UNLIMITED,
     ) -> None:
         """Prepare the first turn.
 
@@ -51,6 +56,7 @@ class EngineTiming:
             device_lock: File that is locked during the rounds, by whoever times kernels on the device. Engines start
                 without it, because that takes minutes where they compile.
             inputs: Inputs of the turns; random ones of the types by default.
+            time_limit: An engine that has not answered by its end fails.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._references, self._plan, self._folder = list(references), plan, folder
@@ -58,6 +64,7 @@ class EngineTiming:
         self._records, self._rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)  # noqa: S311 -- an order, no secret
         self._disturbances: list[tuple[Disturbance, ...]] = []
         self._meter, self._samples, self._device_lock = meter, samples, device_lock
+        self._time_limit = time_limit
         if meter is not None:
             meter.begin()
 
@@ -77,7 +84,9 @@ class EngineTiming:
             measurements = []
             for record in self._rng.sample(self._records, len(self._records)):
                 if not record.failure and not (record.is_slow(plan) and turn >= plan.slow_processes):
-                    measurement = stack.enter_context(EngineMeasurement(record, home, plan=plan, meter=self._meter))
+                    measurement = stack.enter_context(
+                        EngineMeasurement(record, home, plan=plan, meter=self._meter, time_limit=self._time_limit)
+                    )
                     measurement.begin(expected, change=change)
                     if self._samples is not None and turn == 0:
                         measurement.classify(self._samples)
@@ -95,13 +104,23 @@ class EngineTiming:
 
     def _expected_outputs(self, home: Path, inputs: Mapping[str, Array]) -> tuple[list[Array], float]:
         try:
-            return _reference_outputs(self.reference, home, inputs=inputs, plan=self._plan)
+            return self._reference_outputs(home, inputs)
         except EngineFailure as error:
             if len(self._references) == 1:
                 raise
             _log.info("another reference, because of %s", error)
         self._references.pop(0)
         return self._expected_outputs(home, inputs)
+
+    def _reference_outputs(self, home: Path, inputs: Mapping[str, Array]) -> tuple[list[Array], float]:
+        """Return the reference's outputs, and by how much they change when the inputs move by one rounding."""
+        record = EngineRecord(self.reference)
+        with EngineMeasurement(record, home, plan=self._plan, time_limit=self._time_limit) as measurement:
+            measurement.begin(None)
+            if record.failure:
+                raise EngineFailure(f"{self.reference.name}: {record.failure}")
+            outputs = measurement.read_outputs()
+            return outputs, measurement.change(inputs)
 
     @property
     def reference(self) -> EngineSpec:
@@ -134,25 +153,15 @@ def compare(
     return timing.comparison
 
 
-def _reference_outputs(
-    reference: EngineSpec, home: Path, *, inputs: Mapping[str, Array], plan: EnginePlan
-) -> tuple[list[Array], float]:
-    """Return the reference's outputs, and by how much they change when the inputs move by one rounding."""
-    record = EngineRecord(reference)
-    with EngineMeasurement(record, home, plan=plan) as measurement:
-        measurement.begin(None)
-        if record.failure:
-            raise EngineFailure(f"{reference.name}: {record.failure}")
-        outputs = measurement.read_outputs()
-        return outputs, measurement.change(inputs)
-
-
 def _run_rounds(
     measurements: Sequence[EngineMeasurement], plan: EnginePlan, *, rng: random.Random
 ) -> tuple[Disturbance, ...]:
     """Run the rounds of one process, keep those that count, and return their disturbances."""
     found: list[Disturbance] = []
+    begin_s = time.monotonic()
     while sum(each.excess == 0.0 for each in found) < plan.rounds and len(found) < 2 * plan.rounds:
+        if plan.race_s is not None and len(found) >= LEAST_ROUNDS and time.monotonic() - begin_s > plan.race_s:
+            break
         turns = []
         for measurement in rng.sample(measurements, len(measurements)):
             # A slow engine has a turn in the first round only.

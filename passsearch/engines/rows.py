@@ -43,7 +43,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "fastest_s": median(fastest),
         "process_median_s": medians,
         "process_fastest_s": fastest,
-        "latency_s": latency(record),
+        "latency_s": mean_latency(record),
         "visits": [[[round(value, 7) for value in turn] for turn in turns] for turns in record.visits],
     }
 
@@ -96,7 +96,7 @@ def together(record: EngineRecord, count: int, *, plan: EnginePlan) -> dict[str,
     return {"inferences_per_s": {"median": mean["ratio"], "interval": mean["interval"]}, "process_rates": rates}
 
 
-def latency(record: EngineRecord) -> dict[str, Any]:
+def mean_latency(record: EngineRecord) -> dict[str, Any]:
     """Return the geometric mean over processes of their median inference in seconds, with its interval."""
     mean = mean_ratio([math.log(value) for value in by_process(record)[0]])
     document = mean.to_json()

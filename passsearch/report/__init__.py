@@ -43,6 +43,7 @@ from passsearch.report.listings import (
 from passsearch.report.page import report_page
 from passsearch.report.profile import profile_chart, profile_html, profile_text
 from passsearch.report.progress import ProgressBar, in_ipython
+from passsearch.report.rivals import engine_name
 from passsearch.report.run_record import RunRecord, read_record, read_run
 from passsearch.report.runs_table import runs_side_by_side_text
 from passsearch.report.state_graph import state_graph_svg
@@ -75,6 +76,7 @@ __all__ = [
     "comparison_text",
     "compiled_text",
     "cross_text",
+    "engine_name",
     "engines_html",
     "engines_text",
     "examples_text",

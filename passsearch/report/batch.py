@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from passsearch.core import first_sentence
 from passsearch.objectives import UNDECIDED
 from passsearch.report.formatting import MISSING, format_interval, format_number, format_pipeline
+from passsearch.report.rivals import engine_name
 from passsearch.report.table import paragraph, table_of_words, text_width
 from passsearch.results import BatchResults, BatchStates, Build, CrossRow, FoundRow, NamedPipeline
 
@@ -33,7 +34,7 @@ def batch_states_text(states: BatchStates) -> str:
 
 def batch_results_text(results: BatchResults) -> str:
     """Return a table with one row for each search, and the comparisons across devices if there are any."""
-    figures = ("gain", "verdict", "/ sequence", "latency ms", "compile s")
+    figures = ("gain", "verdict", "/ sequence", "/ engine", "latency ms", "compile s")
     titles: tuple[str, ...] = ("network", "batch", "objective", "device", "toolchain", "target", *figures)
     rows: list[tuple[str, ...]] = [
         (
@@ -46,6 +47,9 @@ def batch_results_text(results: BatchResults) -> str:
             _ratio(row.gain, row.gain_low, row.gain_high),
             _verdict(row),
             _ratio(row.sequence_gain, row.sequence_gain_low, row.sequence_gain_high) if row.sequence_gain else MISSING,
+            f"{engine_name(row.rival)} {_ratio(row.rival_ratio, row.rival_low, row.rival_high)}"
+            if row.rival
+            else MISSING,
             _change(row.baseline_latency_s, row.best_latency_s, scale=1e3),
             _change(row.baseline_compile_s, row.best_compile_s),
         )
@@ -58,6 +62,7 @@ def batch_results_text(results: BatchResults) -> str:
     lines.append(
         ("/ sequence", "throughput over the fastest measured sequence of the catalog; – if the winner is that binary")
     )
+    lines.append(("/ engine", "throughput over the other engine that is hardest to beat; – where none was measured"))
     if any(row.baseline_latency_s and row.finished and not row.best_latency_s for row in results.rows):
         lines.append((f"→ {MISSING}", "timed while the machine had another load; the gain is of runs in turns"))
     if unfinished:

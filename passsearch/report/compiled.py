@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from passsearch.core import Pipeline
-from passsearch.report.formatting import format_number, format_ratio, is_above, is_below
+from passsearch.report.rivals import busy_warning, engine_ahead, engine_name, rival_comparison, slowest_first
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.report.verdict import BUSY_PERCENT
-from passsearch.results import ChosenPipeline, Compilation, FailedRival, Rival, TriedPipeline
+from passsearch.results import ChosenPipeline, Compilation, FailedRival, TriedPipeline
 
 FEW_PASSES = 3
 """Largest number of passes that are listed; the README in the folder lists more."""
-
-_ENGINES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch"}
 
 
 def compiled_text(compilation: Compilation) -> str:
@@ -34,26 +32,9 @@ def _headline(compilation: Compilation) -> str:
     rivals = compilation.measured_rivals
     if not rivals:
         return f"Compiled by `{_name(compilation.pipeline) or 'the pipeline'}`; no other engine was beside it."
-    # A rival that is ahead is said first.
-    order = sorted(rivals.items(), key=lambda item: min(item[1].ratio.ratio or 0, item[1].ratio_of_medians.ratio or 0))
-    return f"{'; '.join(_comparison(name, rival) for name, rival in order)}."
-
-
-def _comparison(name: str, rival: Rival) -> str:
-    fastest, medians = map(format_ratio, (rival.ratio, rival.ratio_of_medians))
-    own, other = (f"{format_number(latency.median * 1e3)} ms" for latency in (rival.latency_s, rival.rival_latency_s))
-    return (
-        f"{fastest} times the throughput of {_ENGINES.get(name, name)} by the fastest runs, {medians} by medians "
-        f"({own} beside {other}){_doubt(rival)}"
-    )
-
-
-def _doubt(rival: Rival) -> str:
-    """Return that it is undecided which one is faster; empty where it is decided."""
-    ratios = (rival.ratio, rival.ratio_of_medians)
-    if len({(ratio.ratio or 0) > 1 for ratio in ratios}) > 1:
-        return ": undecided, because the two disagree on which is faster"
-    return "" if any(is_above(ratio, 1) or is_below(ratio, 1) for ratio in ratios) else ": undecided"
+    ahead = engine_ahead(rivals)
+    compared = "; ".join(rival_comparison(name, rival) for name, rival in slowest_first(rivals))
+    return f"{f'Take {ahead}: ' if ahead else ''}{compared}."
 
 
 def _tried(tried: TriedPipeline) -> tuple[str, str]:
@@ -65,11 +46,7 @@ def _tried(tried: TriedPipeline) -> tuple[str, str]:
 def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     seconds = compilation.seconds
     if compilation.measured_rivals and compilation.others_percent >= BUSY_PERCENT:
-        yield (
-            "warning",
-            f"other processes took {compilation.others_percent:.0f} % of the cores' time during the comparison, and a "
-            "busy machine has other ratios than an idle one",
-        )
+        yield busy_warning(compilation.others_percent)
     yield "network", f"{compilation.model} ({', '.join(compilation.classes)})"
     yield "pipeline", _pipeline(compilation.pipeline)
     reference = compilation.reference
@@ -77,7 +54,7 @@ def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     yield "target", f"{compilation.target}, toolchain {compilation.toolchain}"
     for name, rival in compilation.rivals.items():
         if isinstance(rival, FailedRival):
-            yield f"not compared with {_ENGINES.get(name, name)}", rival.failure
+            yield f"not compared with {engine_name(name)}", rival.failure
     if compilation.rivals_reason:
         yield "not compared", compilation.rivals_reason
     compared = f", comparison {seconds['rivals']:.1f}" if "rivals" in seconds else ""  # earlier versions lacked it

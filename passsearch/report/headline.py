@@ -2,6 +2,7 @@
 
 from passsearch.objectives import COMPILE_TIME, THROUGHPUT, UNDECIDED, recorded_objective, verdict_outcome
 from passsearch.report.formatting import format_ratio, is_above, is_below
+from passsearch.report.rivals import no_rival_note, rivals_sentence
 from passsearch.report.sequence import sequence_sentence
 from passsearch.report.verdict import baseline_phrase, compile_time_claim, undecided_text
 from passsearch.results import RunResult, StatedRatio
@@ -11,6 +12,16 @@ SAME_SPEED = 0.98
 
 
 def headline_text(result: RunResult) -> str:
+    """Return what the winner gains over the user's other engines, over the baseline and over the catalog.
+
+    The other engines come first: on a CPU, the compiler's own baseline is no engine that anybody would use.
+    """
+    if result.interrupted:
+        return _gain(result)
+    return f"{rivals_sentence(result)}{_gain(result)}{no_rival_note(result)}"
+
+
+def _gain(result: RunResult) -> str:
     """Return what the winner gains over the baseline, or that nothing is gained or confirmed yet."""
     verdict, network = result.verdict, result.model.name or "the network"
     if result.interrupted:

@@ -7,6 +7,7 @@ from passsearch.report.charts import BEST, OTHER, chart_svg, ratio_chart
 from passsearch.report.elements import details, fragment, html_table, paragraphs
 from passsearch.report.formatting import format_pipeline, html_text
 from passsearch.report.headline import headline_text
+from passsearch.report.rivals import rival_lines
 from passsearch.report.rows import Row, column_titles, front_rows, level_rows, levels_title, result_rows
 from passsearch.report.text import FRONT_TITLE, attribution_lines, evidence_lines, setup_lines
 from passsearch.report.verdict import verdict_text, warning_lines
@@ -21,6 +22,7 @@ def result_html(result: RunResult) -> str:
         paragraphs(setup_lines(result)),
         f'<p class="verdict">{html_text(verdict_text(result))}</p>',
         paragraphs(warning_lines(result)),
+        paragraphs(rival_lines(result.rivals)),
         html_table(column_titles(result), [row.cells(result) for row in rows]),
         _plot(result, rows),
         levels_html(result),

@@ -27,6 +27,7 @@ from passsearch.report.elements import definitions, details, html_table, note, p
 from passsearch.report.formatting import format_latency_ms, format_number, format_ratio, format_time, html_text
 from passsearch.report.headline import headline_text
 from passsearch.report.html import front_html
+from passsearch.report.rivals import rival_lines
 from passsearch.report.rows import column_titles, level_rows, levels_title, load_note, result_rows, trial_rows
 from passsearch.report.run_record import RunRecord
 from passsearch.report.runs_table import RUN_TITLES, run_cells
@@ -80,6 +81,7 @@ def _measurements(result: RunResult) -> str:
         "Measurements",
         chart_html(ratios_chart(result)) if result.ratios else "",
         html_table(titles, [row.cells(result) for row in result_rows(result)]),
+        definitions(rival_lines(result.rivals)),
         f"<h3>{html_text(levels_title(result).capitalize())}</h3>{level_table}" if levels else "",
         front_html(result),
         details("Evidence", definitions(evidence)),

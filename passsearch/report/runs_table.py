@@ -6,12 +6,23 @@ from passsearch.objectives import COMPILE_TIME, THROUGHPUT
 from passsearch.report.formatting import MISSING, format_latency_ms, format_ratio
 from passsearch.report.headline import headline_text
 from passsearch.report.listings import run_outcome
+from passsearch.report.rivals import hardest_rival
 from passsearch.report.rows import load_note, result_rows
 from passsearch.report.run_record import RunRecord
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.results import winner_latency
 
-RUN_TITLES = ("run", "network", "compiler", "device", "latency ms", "throughput gain", "compile gain", "outcome")
+RUN_TITLES = (
+    "run",
+    "network",
+    "compiler",
+    "device",
+    "latency ms",
+    "beside",
+    "throughput gain",
+    "compile gain",
+    "outcome",
+)
 
 
 def run_cells(record: RunRecord) -> tuple[str, ...]:
@@ -23,6 +34,7 @@ def run_cells(record: RunRecord) -> tuple[str, ...]:
         f"{result.toolchain.name}, TVM {result.toolchain.tvm_version}",
         result.device.name,
         format_latency_ms(winner_latency(result)),
+        hardest_rival(result.rivals),
         format_ratio(result.ratio_of(THROUGHPUT.name)),
         format_ratio(result.ratio_of(COMPILE_TIME.name)),
         run_outcome(result.verdict, is_interrupted=result.interrupted),

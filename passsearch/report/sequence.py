@@ -33,7 +33,7 @@ def sequence_sentence(result: RunResult) -> str:
         return ""
     best = f"{sequence.name}, the best sequence of the catalog"
     if not sequence.improved:
-        return f" No gain over {best}, is shown."
+        return f" No gain over {best}, is shown: {format_ratio(sequence.gain)} times its throughput."
     return f" It runs {format_ratio(sequence.gain)} times faster than {best}."
 
 

@@ -17,6 +17,7 @@ from passsearch.report.formatting import (
     is_beyond,
 )
 from passsearch.report.headline import headline_text
+from passsearch.report.rivals import rival_lines
 from passsearch.report.rows import (
     Row,
     all_rows,
@@ -70,6 +71,7 @@ def result_text(result: RunResult, *, width: int | None = None) -> str:
     width = width or text_width()
     outcome = [("best", format_pipeline(result.best)), *attribution_lines(result)]
     outcome += [("verdict", verdict_text(result)), *rejected_lines(result), *warning_lines(result)]
+    outcome += rival_lines(result.rivals)
     parts = [
         paragraph("", headline_text(result), width=width),
         paragraph_lines(setup_lines(result), width=width),

@@ -33,14 +33,7 @@ if TYPE_CHECKING:
     )
     from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
     from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
-    from passsearch.results.compilation import (
-        ChosenPipeline,
-        Compilation,
-        FailedRival,
-        MeanLatency,
-        Rival,
-        TriedPipeline,
-    )
+    from passsearch.results.compilation import ChosenPipeline, Compilation, TriedPipeline
     from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
     from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio
     from passsearch.results.profile import (
@@ -52,6 +45,7 @@ if TYPE_CHECKING:
         ProfiledPipeline,
     )
     from passsearch.results.record import Record
+    from passsearch.results.rivals import FailedRival, MeanLatency, Rival, RivalComparison
     from passsearch.results.run import (
         BestOfCatalog,
         CaseResult,
@@ -155,6 +149,7 @@ __all__ = [
     "RejectedWinner",
     "Reproducer",
     "Rival",
+    "RivalComparison",
     "RunLimits",
     "RunResult",
     "SearchedSpace",
@@ -183,6 +178,7 @@ _MODULES = (
     "candidate",
     "network",
     "setup",
+    "rivals",
     "run",
     "shown_latency",
     "catalog",

@@ -134,6 +134,10 @@ class FoundRow(Record):
         sequence_gain: Throughput of the winner over its.
         sequence_gain_low: Lower end of the interval.
         sequence_gain_high: Upper end of the interval.
+        rival: The engine beside the winner over which it has the lowest throughput.
+        rival_ratio: Throughput of the winner over its, by the fastest runs.
+        rival_low: Lower end of the interval.
+        rival_high: Upper end of the interval.
         baseline: Name of the baseline.
         baseline_latency_s: Seconds per inference of the baseline.
         best_latency_s: Seconds per inference of the winner; ``None`` where its ratio contradicts it.
@@ -176,6 +180,10 @@ class FoundRow(Record):
     sequence_gain: float | None = None
     sequence_gain_low: float | None = None
     sequence_gain_high: float | None = None
+    rival: str | None = None
+    rival_ratio: float | None = None
+    rival_low: float | None = None
+    rival_high: float | None = None
     baseline: str | None = None
     baseline_latency_s: float | None = None
     best_latency_s: float | None = None

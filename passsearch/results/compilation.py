@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from passsearch.results.candidate import StatedFailure
 from passsearch.results.network import Reference
-from passsearch.results.parts import Interval, StatedRatio
 from passsearch.results.record import Record
+from passsearch.results.rivals import FailedRival, Rival
 
 
 @dataclass(frozen=True)
@@ -37,53 +37,6 @@ class TriedPipeline(Record):
     pipeline: str
     ratio: float | None
     failure: StatedFailure | None
-
-
-@dataclass(frozen=True)
-class MeanLatency(Record):
-    """Seconds per inference.
-
-    Attributes:
-        median: Mean over the processes of their medians.
-        interval: Its confidence interval.
-    """
-
-    median: float
-    interval: Interval | None
-
-
-@dataclass(frozen=True)
-class FailedRival(Record):
-    """An engine beside which nothing was measured.
-
-    Attributes:
-        failure: Why.
-    """
-
-    failure: str
-
-
-@dataclass(frozen=True)
-class Rival(Record):
-    """An engine that was measured beside the network.
-
-    Attributes:
-        ratio: Throughput of the network over the engine's, by the fastest runs.
-        ratio_of_medians: The same by medians.
-        latency_s: Seconds per inference of the network.
-        rival_latency_s: Seconds per inference of the engine.
-    """
-
-    ratio: StatedRatio
-    ratio_of_medians: StatedRatio
-    latency_s: MeanLatency
-    rival_latency_s: MeanLatency
-
-    @property
-    def is_ahead(self) -> bool:
-        """True if the engine is faster by the whole interval of either estimate."""
-        ends = (ratio.interval[1] if ratio.interval else None for ratio in (self.ratio, self.ratio_of_medians))
-        return any(end is not None and end < 1 for end in ends)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from passsearch.results.candidate import Build, Candidate, FailedCandidate, Late
 from passsearch.results.network import ModelCase, Reference, Shape, ValueRange
 from passsearch.results.parts import Interval, Outcome, Positive, Ratios, StatedRatio
 from passsearch.results.record import Allowed, Record, key, left_out, may_be_missing
+from passsearch.results.rivals import RivalComparison
 from passsearch.results.setup import MeasuredNetwork
 
 Count: TypeAlias = Annotated[int, Allowed(least=0)]
@@ -402,7 +403,9 @@ class RunResult(MeasuredNetwork):
         trials: All candidates, as the search measured them.
         failures: Number of failed candidates by kind.
         failed: The failed candidates.
-        seconds: Wall time by stage: ``apply``, ``build``, ``measure``, ``source``, ``search``, ``total``.
+        seconds: Wall time by stage: ``apply``, ``build``, ``measure``, ``source``, ``search``, ``rivals``, ``total``.
+        rivals: The winner beside the user's other engines; missing where the search was interrupted, and in results of
+            earlier versions.
         interrupted: True if the user ended the search.
         reference: What outputs were compared with; earlier versions did not say.
         limits: The limits of the search.
@@ -427,6 +430,7 @@ class RunResult(MeasuredNetwork):
     failures: Mapping[str, int]
     failed: tuple[FailedCandidate, ...] = ()
     seconds: Mapping[str, float]
+    rivals: RivalComparison | None = left_out()
     interrupted: bool = False
     reference: Reference | None = left_out()
     limits: RunLimits | None = left_out()

@@ -92,6 +92,7 @@ def confirm(
     keep_throughput: float = 0.0,
     is_about_sequence: bool = True,
     time_limit: TimeLimit = UNLIMITED,
+    kept_s: float = 0.0,
     is_recorded: Callable[[str], bool] = lambda key: False,
 ) -> Confirmation | Failure:
     """Compile baseline and candidate, each in a process of its own, and time them in other processes; repeat.
@@ -108,6 +109,7 @@ def confirm(
         is_about_sequence: False if the gain over the sequence may stay in doubt.
         time_limit: The run's time limit. Two repetitions are made if the second one exceeds it by no more than the
             share ``OVERTIME``; without two there is no interval.
+        kept_s: Seconds of the time limit that are kept for what follows, unless two repetitions need them.
         is_recorded: Returns whether the repetition with this ``Pairing.timing_key`` is in the log and takes no time.
     """
     objective = pairing.objective
@@ -115,6 +117,7 @@ def confirm(
     most = max(repetitions, evaluator.plans.most_repetitions)
     level = level_of_looks(most - repetitions + 1)
     is_about_speed = objective.is_speed or keep_throughput > 0
+    whole_limit, time_limit = time_limit, replace(time_limit, limit_s=time_limit.limit_s - kept_s)
     sustain = partial(_sustain, evaluator, pairing, time_limit=time_limit, is_recorded=is_recorded)
     while len(results) < most:
         number = f"{repetitions} to {most}" if repetitions < most else f"{most}"
@@ -155,7 +158,7 @@ def confirm(
         has_interval = len(results) >= LEAST_REPETITIONS
         if (
             is_recorded(pairing.timing_key(len(results)))
-            or time_limit.left_s(overtime=0 if has_interval else OVERTIME) >= result.again_s
+            or (time_limit.left_s() if has_interval else whole_limit.left_s(overtime=OVERTIME)) >= result.again_s
         ):
             continue
         _log.info("no time is left for a further repetition")

@@ -4,10 +4,13 @@ import logging
 import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline, TimeLimit
+from passsearch.errors import EnvironmentFault, PassSearchError, TimeTooShort, UserError
 from passsearch.evaluate import EdgeKey, Evaluator
 from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
+from passsearch.search.confirm import MORE_TIME
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Counts, Reference, Scored
 from passsearch.search.scoring import FAR_FASTER, Scoring
@@ -219,3 +222,26 @@ class BaselineFailed(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
         self.failure = failure
+
+    def for_user(self, time_limit: TimeLimit, *, log: Path) -> PassSearchError:
+        """Return the error that says what to do about it.
+
+        Args:
+            time_limit: The run's time limit.
+            log: File with the compiler's output.
+        """
+        failure = self.failure
+        detail, is_timeout = f"{failure.kind} in {failure.stage}: {failure.reason}", failure.kind == "timeout"
+        if failure.is_of_machine:
+            return EnvironmentFault(
+                f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same command "
+                "continues. See: passsearch doctor"
+            )
+        if is_timeout and time_limit.is_over:
+            limit = f"time limit of {time_limit.limit_s:g} s"
+            return TimeTooShort(f"The {limit} ended before the baseline was measured; {MORE_TIME}.")
+        more = " A longer --deadline gives it more time." if is_timeout else ""
+        return UserError(
+            f"The baseline fails on this network, {detail}.{more} It was tried anew, not remembered; the compiler's "
+            f"output is in `{log}`."
+        )

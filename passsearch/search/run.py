@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from zlib import crc32
 
 from passsearch.catalog import require_searchable
 from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_none, safe_file_name
-from passsearch.errors import EnvironmentFault, PassSearchError, TimeTooShort, UserError
+from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.results import Reference, RunLimits
 from passsearch.search.best_sequence import BestSequence, best_sequence
@@ -33,6 +33,7 @@ from passsearch.search.recommendation import Recommendation, recommend
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
+from passsearch.search.rivals import Beside, compare_winner, with_rivals
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.session_settings import session_settings
@@ -57,10 +58,12 @@ class Run:
     Attributes:
         session: Network, compiler and device.
         options: The options of the run.
+        beside: Other engines that the winner is measured beside; ``None`` for no such measurement.
     """
 
     session: Session
     options: RunOptions
+    beside: Beside | None = None
 
     @property
     def settings(self) -> dict[str, Json]:
@@ -153,7 +156,7 @@ class _Execution:
         self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress, *, spent_s: float
     ) -> None:
         self._session, self._options, self._limits, self._folder = run.session, run.options, run.limits, folder
-        self._evaluator, self._progress, self._plan = evaluator, progress, ""
+        self._evaluator, self._progress, self._plan, self._beside = evaluator, progress, "", run.beside
         self._finalists: Sequence[Scored] = ()
         # A busy machine starts processes slowly. The network was imported by the first one.
         source_s = evaluator.builder.source.seconds  # before the clock is read
@@ -162,7 +165,8 @@ class _Execution:
         self._time_limit = TimeLimit(run.session.limits.timeout_s, lambda: folder.log.clock_s)
         has_meter, log = run.session.sensors.meter is not None, folder.log
         self._time_plan = TimePlan(
-            run.session.plans, run.options, self._time_limit, has_meter, start_s, log.earlier_s, folder.earlier_limit_s
+            *(run.session.plans, run.options, self._time_limit, has_meter, start_s),
+            *(log.earlier_s, folder.earlier_limit_s, run.beside),
         )
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
@@ -189,8 +193,11 @@ class _Execution:
             _log.warning("the winner cannot be exported: %s: %s", deployment.kind, deployment.reason)
         elif deployment is not None:
             document["deployment"] = {**deployment, "paths": list(self._session.paths)}
-        # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
+        # Written now and again with what follows, which may take long or be interrupted.
         self._folder.write_result(document)
+        if self._beside is not None:
+            document |= self._compare(self._beside, best, document["seconds"])
+            self._folder.write_result(document)
         if any(is_deviation(failure) for _, failure in self._evaluation.counts.failures):
             self._report("looking for the passes that made outputs wrong", self._options.trials)
         kept = [self._evaluation.scoring.baseline.built, best.built]
@@ -206,6 +213,14 @@ class _Execution:
         # A continued run makes the others again where it needs them.
         self._evaluator.keep_only(kept)
         return document
+
+    def _compare(self, beside: Beside, best: Scored, seconds: Mapping[str, float]) -> Document:
+        """Return what the result says about the winner beside other engines, and its seconds with theirs."""
+        if beside.names:
+            self._report("measuring beside other engines", self._options.trials)
+        log = self._folder.log
+        compared = compare_winner(beside, self._evaluator, best, log=log, time_limit=self._time_limit)
+        return {"rivals": compared.to_json(), "seconds": with_rivals(seconds, compared, total_s=log.seconds)}
 
     def _has_finished(self) -> bool:
         """Return whether an earlier start finished and wrote its result."""
@@ -332,20 +347,7 @@ class _Execution:
             )
             return recommendation, False
         except BaselineFailed as error:
-            detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
-            if error.failure.is_of_machine:
-                raise EnvironmentFault(
-                    f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same "
-                    "command continues. See: passsearch doctor"
-                ) from error
-            if error.failure.kind == "timeout" and self._time_limit.is_over:
-                limit = f"time limit of {self._time_limit.limit_s:g} s"
-                raise TimeTooShort(f"The {limit} ended before the baseline was measured; {MORE_TIME}.") from error
-            more = " A longer --deadline gives it more time." if error.failure.kind == "timeout" else ""
-            raise UserError(
-                f"The baseline fails on this network, {detail}.{more} It was tried anew, not remembered; the "
-                f"compiler's output is in `{self._folder.artifacts / 'workers.log'}`."
-            ) from error
+            raise error.for_user(self._time_limit, log=self._folder.artifacts / "workers.log") from error
         except KeyboardInterrupt:
             if self._evaluation.scoring is None:
                 return None, True
@@ -385,6 +387,7 @@ class _Execution:
             progress=lambda text: self._report(text, self._evaluation.counts.evaluated),
             keep_throughput=self._options.least_throughput,
             time_limit=self._time_limit,
+            kept_s=self._time_plan.rivals_s(best),
             is_recorded=self._is_timed,
         )
 

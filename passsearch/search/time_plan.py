@@ -11,6 +11,7 @@ from passsearch.objectives import MeteredObjective
 from passsearch.search.confirm import LEAST_RACE_S, LEAST_REPETITIONS, slow_baseline_processes
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
+from passsearch.search.rivals import Beside, planned_s
 
 FRESH_PROCESS_S, SHORTLIST_PROCESS_S = 3.0, 10.0
 """Time to start a compiler process and to import a network, and time of one process of a shortlist, roughly."""
@@ -43,6 +44,7 @@ class TimePlan:
         start_s: Time to start a compiler process and to import the network, as this run has seen it.
         earlier_s: Time that earlier starts of the run took, which is part of the time limit.
         earlier_limit_s: Time limit of the start before this one.
+        beside: Other engines that the winner is measured beside, after its confirmation.
     """
 
     plans: MeasurementPlans
@@ -52,6 +54,7 @@ class TimePlan:
     start_s: float = FRESH_PROCESS_S
     earlier_s: float = 0.0
     earlier_limit_s: float = math.inf
+    beside: Beside | None = None
 
     def search_end(self, baseline: Scored, fastest: Scored) -> tuple[float, str]:
         """Return when the search ends, on the clock of the time limit, and the plan for what is left in words.
@@ -63,10 +66,13 @@ class TimePlan:
         limit_s, left_s = self.time_limit.limit_s, self.time_limit.left_s(overtime=OVERTIME)
         if self.options.repetitions and self.least_confirm_s(baseline, fastest) > left_s:
             # What is left of the limit confirms nothing. One more process checks what the result is deployed by.
-            return limit_s - self.start_s, "plan: search to the end, because a confirmation takes longer than is left"
+            end_s = limit_s - self.start_s - self.rivals_s(fastest)
+            return end_s, "plan: search to the end, because a confirmation takes longer than is left"
         end_s, rest_s = limit_s - self.reserve_s(baseline, fastest), max(0.0, limit_s - self.earlier_s)
         search_s = max(0.0, end_s - self.earlier_s)
-        text = f"plan: search {duration(search_s)}, confirm {duration(rest_s - search_s)}"
+        rivals_s = self.rivals_s(fastest)
+        text = f"plan: search {duration(search_s)}, confirm {duration(rest_s - search_s - rivals_s)}"
+        text += f", other engines {duration(rivals_s)}" if rivals_s else ""
         if self.earlier_limit_s >= limit_s:
             return end_s, text
         # A longer limit leaves more to the confirmation, and must not cut off what an earlier start has found.
@@ -81,7 +87,7 @@ class TimePlan:
         return f"earlier starts took {duration(self.earlier_s)} of the time limit of {self.time_limit.limit_s:g} s"
 
     def reserve_s(self, baseline: Scored, fastest: Scored) -> float:
-        """Return the seconds of the time limit that the search leaves to the shortlist and the confirmation.
+        """Return the seconds of the time limit that the search leaves to the shortlist and all that follows.
 
         Args:
             baseline: The baseline.
@@ -102,7 +108,12 @@ class TimePlan:
             is_of_compiles = self.options.objectives[0].is_of_compiles  # its repetitions are compiles
             has_further = repetitions and not is_of_compiles and further_s <= FURTHER_SHARE * limit_s
             confirm_s, usual_s = repetitions * repetition_s + once_s + (further_s if has_further else 0.0), 0.0
-        return min(max(usual_s, shortlist_s + confirm_s), MOST_RESERVE * limit_s)
+        return min(max(usual_s, shortlist_s + confirm_s), MOST_RESERVE * limit_s) + self.rivals_s(fastest)
+
+    def rivals_s(self, winner: Scored) -> float:
+        """Return the seconds that are kept for measuring a winner beside other engines."""
+        latency_s = min(winner.latency_s, default=0.0)
+        return 0.0 if self.beside is None else planned_s(self.beside, latency_s, limit_s=self.time_limit.limit_s)
 
     def repetition_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long one repetition of the confirmation takes."""
@@ -138,9 +149,9 @@ class TimePlan:
             baseline: The baseline.
             best: The best candidate, if there is one.
         """
-        left_s = self.time_limit.left_s()
-        if math.isinf(left_s) or not best:
+        if math.isinf(self.time_limit.limit_s) or not best:
             return None
+        left_s = self.time_limit.left_s() - self.rivals_s(best[0])
         process_s = max(SHORTLIST_PROCESS_S, self.start_s + self.plans.shortlist_rounds.race_s)
         confirm_s = self.least_confirm_s(baseline, best[0]) if self.options.repetitions else 0.0
         return max(0, int((left_s - confirm_s) / (process_s + SHORTLISTED * _load_s(best[0]))))
@@ -172,7 +183,9 @@ class TimePlan:
         most = max(fewest, self.plans.most_repetitions) if fewest else 0
         confirm = f"{duration(fewest * repetition_s)} to {duration(most * repetition_s)}"
         search_s = self.options.trials * self.time_limit.clock_s()
-        return f"no time limit: search up to {duration(search_s)}, confirm {confirm}"
+        rivals_s = self.rivals_s(baseline)
+        rivals = f", other engines {duration(rivals_s)}" if rivals_s else ""
+        return f"no time limit: search up to {duration(search_s)}, confirm {confirm}{rivals}"
 
 
 def _load_s(scored: Scored) -> float:

@@ -53,10 +53,17 @@ def test_a_row_has_what_the_run_found(file: Path) -> None:
     sequence = {**recorded["best"], "name": "AS-2", "of": 3, "is_best": False, "improved": True}
     sequence["gain"] = {"ratio": 1.2, "interval": [1.1, 1.3]}
     _edit(jobs[0].folder / "result.json", lambda result: result.update(sequence=sequence))
+    numbers = {"median": 0.01, "interval": None}
+    row = {"ratio": {"ratio": 0.8, "interval": [0.7, 0.9]}, "latency_s": numbers, "rival_latency_s": numbers}
+    rivals = {"engines": {"onnxruntime": {**row, "ratio_of_medians": row["ratio"]}, "torch": {"failure": "it crashed"}}}
+    _edit(jobs[0].folder / "result.json", lambda result: result.update(rivals=rivals))
     big, small, new = collect(jobs)
+    assert [big.rival, big.rival_ratio, big.rival_low, big.rival_high] == ["onnxruntime", 0.8, 0.7, 0.9]
+    assert small.rival is None and small.rival_ratio is None
     assert big.sequence == "AS-2" and [big.sequence_gain, big.sequence_gain_low] == [1.2, 1.1]
     assert small.sequence is None and small.sequence_gain is None, "which an earlier version made"
     text = batch_results_text(BatchResults(str(file), tuple(collect(jobs)), ()))
+    assert "/ engine" in text and "0.800" in text
     assert "/ sequence" in text and all(number in text for number in ("1.200", "[1.100,", "1.300]"))
     assert big.finished and big.device == "big" and big.pipeline == recorded["best"]["pipeline"]
     assert [big.gain, big.gain_low, big.gain_high] == [1.5, 1.25, 1.75]

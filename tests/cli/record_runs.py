@@ -39,7 +39,19 @@ def main() -> None:
 
 def command(name: str) -> list[str]:
     """Return the command that makes a run, and continues it."""
-    return [sys.executable, "-m", "passsearch", "tune", NETWORK, *RUNS[name], "--out", name, "--json"]
+    return [
+        sys.executable,
+        "-m",
+        "passsearch",
+        "tune",
+        NETWORK,
+        *RUNS[name],
+        "--rivals",
+        "none",
+        "--out",
+        name,
+        "--json",
+    ]
 
 
 def record(name: str) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 
-from passsearch.core import TensorType, strict_limit
+from passsearch.core import TensorType, TimeLimit, strict_limit
 from passsearch.engines import (
     EnginePlan,
     EngineSpec,
@@ -217,6 +218,69 @@ def test_the_first_reference_that_takes_the_network_counts(
         timing.run_turn()
         assert timing.reference.name == reference
         assert timing.comparison.records[0].failure == ""
+
+
+SAVE = """
+import sys, torch
+image = torch.zeros(1, 3, 16, 16)
+module = torch.nn.ReLU() if sys.argv[1] == "one" else torch.nn.ModuleList([torch.nn.ReLU()])
+if sys.argv[1] == "two":
+    module.forward = lambda image: (module[0](image), -image)
+torch.export.save(torch.export.export(module, (image,), strict=False), sys.argv[2] + ".pt2")
+torch.jit.save(torch.jit.trace(module, (image,)), sys.argv[2] + ".pt")
+"""
+
+
+@pytest.mark.parametrize("outputs", ["one", "two"])
+def test_pytorch_runs_its_own_files(outputs: str, onnxruntime_python: Path, torch_python: Path, tmp_path: Path) -> None:
+    names = ["y", "z"][: 1 if outputs == "one" else 2]
+    nodes = [onnx.helper.make_node("Relu", ["image"], ["y"]), onnx.helper.make_node("Neg", ["image"], ["z"])]
+    tensors = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3, 16, 16]) for name in ("image", *names)
+    ]
+    graph = onnx.helper.make_graph(nodes[: len(names)], "relu", tensors[:1], tensors[1:])
+    opset = onnx.helper.make_opsetid("", 14)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), str(tmp_path / "network.onnx"))
+    subprocess.run([torch_python, "-c", SAVE, outputs, tmp_path / "network"], check=True)
+    reference = engine_spec("onnxruntime", tmp_path / "network.onnx", python=onnxruntime_python)
+    specs = [
+        engine_spec("torch", tmp_path / f"network.{ending}", python=torch_python, label=ending)
+        for ending in ("pt2", "pt", "onnx")
+    ]
+    comparison = compare(
+        specs, reference=reference, types=TYPES, plan=replace(PLAN, processes=1), folder=tmp_path / "rounds"
+    )
+    assert [record.failure for record in comparison.records] == [""] * 3
+
+
+def test_rounds_end_with_their_time_but_there_are_two(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path
+) -> None:
+    spec = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    plan = replace(PLAN, processes=1, rounds=8, race_s=0.0)
+    comparison = compare([spec], reference=spec, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    assert [len(visits) for visits in comparison.records[0].visits] == [2]
+
+
+def test_an_engine_that_outlasts_the_time_limit_fails(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sleeping.py").write_text("import time\ndef open_engine(*_, **__):\n    time.sleep(600)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    spec = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    sleeping = EngineSpec("sleeping", "sleeping", onnxruntime_python, tiny_network)
+    timing = EngineTiming(
+        [sleeping],
+        references=[spec],
+        types=TYPES,
+        plan=replace(PLAN, processes=1),
+        folder=tmp_path / "rounds",
+        time_limit=TimeLimit(10.0),
+    )
+    begin_s = time.monotonic()
+    timing.run_turn()
+    assert time.monotonic() - begin_s < 60
+    assert timing.comparison.records[0].failure.startswith("no answer to `open` within")
 
 
 def test_outputs_that_deviate_are_a_failure(onnxruntime_python: Path, small_network: Path, tmp_path: Path) -> None:

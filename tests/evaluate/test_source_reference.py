@@ -179,6 +179,7 @@ def test_the_way_round_a_refusal_goes_with_the_same_run_folder(
 ) -> None:
     (tmp_path / "misread").mkdir()
     options: dict[str, Any] = {"toolchain": relax.name, "trials": 0, "confirm": 0, "out": tmp_path / "run"}
+    options["rivals"] = []
     with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
         with pytest.raises(UserError, match="imported as another network"):
             passsearch.tune(tiny_network, **options)

@@ -20,7 +20,7 @@ def test_the_steps_of_the_container_file_build_and_run_the_network(
 ) -> None:
     toolchain: Toolchain = request.getfixturevalue(dialect)
     result = passsearch.tune(
-        "zoo:resnet_tiny", toolchain=toolchain.name, trials=0, confirm=0, timeout=120, out=tmp_path / "run"
+        "zoo:resnet_tiny", toolchain=toolchain.name, trials=0, confirm=0, timeout=120, rivals=[], out=tmp_path / "run"
     )
     deploy = result.export(tmp_path / "deploy")
     text = (deploy / "Containerfile").read_text()

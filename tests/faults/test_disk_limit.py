@@ -44,6 +44,7 @@ def tune(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> Callable[[], "
     """A command that searches with one pass, whose artifacts have some tens of kilobytes each."""
     words = [sys.executable, "-m", "passsearch", "tune", str(tiny_network), "--toolchain", relax.name, "--fresh"]
     words += ["--objective", "compile_time", "--trials", "1", "--confirm", "0", "--passes", "LegalizeOps"]
+    words += ["--rivals", "none"]
     return lambda: subprocess.run([*words, "--out", str(tmp_path / "run")], capture_output=True, text=True, check=False)
 
 

@@ -54,7 +54,9 @@ def test_both_estimates_decide_whether_a_rival_is_ahead(document: CompiledNetwor
         "medians (12.5 ms beside 10.0 ms)."
     )
     assert document.is_slower
-    document["rivals"]["openvino"] = BEHIND
+    document["rivals"]["onnxruntime"] = rival(ratio(0.7), ratio(0.75))
+    assert headline(document).startswith("Take ONNX Runtime: 0.700 [0.650, 0.750] times the throughput of ONNX Runtime")
+    document["rivals"] = {"onnxruntime": BEHIND, "openvino": BEHIND}
     assert not document.is_slower
 
 

@@ -447,7 +447,7 @@ def test_estimates_that_contradict_each_other_are_undecided_whatever_the_fastest
     assert verdict_text(read(result)).startswith("undecided: throughput 22.4 [12.9, 38.8]") and text in verdict_text(
         read(result)
     )
-    assert headline_text(read(result)).startswith("resnet18 is undecided") and text in headline_text(read(result))
+    assert ". resnet18 is undecided" in headline_text(read(result)) and text in headline_text(read(result))
     assert run_outcome(read(result).verdict, is_interrupted=False) == "undecided"
 
 
@@ -468,7 +468,7 @@ def test_what_is_recommended_instead_of_the_winner_is_said_with_the_reason(resul
     result["best"]["source"] = {"kind": "baseline", "name": "O3"}
     nothing = {"ratio": 1.0, "interval": None}
     result["ratios"] = {"throughput": nothing, "compile_time": nothing}
-    assert headline_text(read(result)) == "resnet18: no gain over O3 is shown; O3 is the best."
+    assert headline_text(read(result)).endswith("resnet18: no gain over O3 is shown; O3 is the best.")
 
 
 def test_without_a_confirmation_the_catalogs_sequence_is_named(result: dict[str, Any]) -> None:
@@ -481,7 +481,7 @@ def test_where_nothing_but_the_baseline_was_measured_no_ratio_is_printed(result:
     result["verdict"] |= {"confirmed": False, "improved": False, "reason": "the time limit ended", "ratio": 1.0}
     result["space"]["states_measured"] = 1
     result["best"] |= {"source": {"kind": "baseline", "name": "O3"}, "ratio": {"ratio": 1.0, "interval": [1.0, 1.0]}}
-    assert headline_text(read(result)) == "resnet18: nothing but O3 was measured, so no gain is known."
+    assert headline_text(read(result)).endswith("resnet18: nothing but O3 was measured, so no gain is known.")
     assert verdict_text(read(result)).startswith("not confirmed: the time limit ended")
     assert "[1.000, 1.000]" not in result_text(read(result), width=120)
 

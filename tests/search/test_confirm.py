@@ -436,6 +436,16 @@ def test_a_confirmation_ends_with_the_time_limit_but_has_an_interval() -> None:
     assert confirmation.repetitions == 2 and math.isfinite(confirmation.compile_time.interval.high)
 
 
+def test_further_repetitions_leave_the_time_that_is_kept_for_what_follows() -> None:
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Fast": 1.02})
+    limit, confirmations = time_left(lambda: 500.0), []
+    for kept_s in (0.0, 499.0):
+        options: Any = {"repetitions": 3, "progress": lambda _: None, "time_limit": limit, "kept_s": kept_s}
+        confirmations.append(confirm(evaluator, PAIRING, **options))
+    usual, short = (each.repetitions for each in confirmations if isinstance(each, Confirmation))
+    assert usual > short == 2, "two are made in any case"
+
+
 def test_repetitions_of_an_earlier_start_count_though_no_time_is_left() -> None:
     turns = [PAIRING.timing_key(turn) for turn in range(3)]
     assert confirmation_of(1.02, left_s=lambda: -1.0, is_recorded=turns.__contains__).repetitions == 3

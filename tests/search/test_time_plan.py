@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -134,3 +136,20 @@ def test_a_run_without_a_limit_prints_the_shortest_and_the_longest_confirmation(
         plan(math.inf, clock_s=lambda: 30.0).estimate(SLOW)
         == "no time limit: search up to 20 min, confirm 5 min to 14 min"
     )
+
+
+def test_the_search_leaves_time_to_measure_the_winner_beside_other_engines() -> None:
+    beside: Any = SimpleNamespace(processes=3, process_s=lambda latency_s: 10.0 + latency_s)
+    alone, timing = plan(1200.0), replace(plan(1200.0), beside=beside)
+    assert timing.reserve_s(SLOW, FAST) - alone.reserve_s(SLOW, FAST) == pytest.approx(30.06)
+    (end_s, text), (end_alone_s, text_alone) = timing.search_end(SLOW, FAST), alone.search_end(SLOW, FAST)
+    assert end_s == pytest.approx(end_alone_s - 30.06)
+    confirmed = text_alone.partition("confirm ")[2]
+    assert text.endswith(f"confirm {confirmed}, other engines 30 s")
+    assert timing.estimate(FAST).endswith(", other engines 30 s") and "engines" not in alone.estimate(FAST)
+    # The shortlist keeps out of that time, too.
+    late, late_alone = (replace(each, time_limit=TimeLimit(1200.0, lambda: 1020.0)) for each in (timing, alone))
+    assert late.shortlist_processes(SLOW, [FAST]) < late_alone.shortlist_processes(SLOW, [FAST])
+    # Where nothing can be confirmed, it is kept all the same.
+    hopeless = replace(timing, time_limit=TimeLimit(1200.0, lambda: 1290.0))
+    assert hopeless.search_end(SLOW, FAST)[0] == pytest.approx(1200.0 - FRESH_PROCESS_S - 30.06)

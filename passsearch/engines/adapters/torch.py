@@ -1,4 +1,4 @@
-"""PyTorch, eager or compiled by Inductor, on the operators of the ONNX file."""
+"""PyTorch, eager or compiled by Inductor, on the operators of an ONNX file, or on a file of PyTorch itself."""
 
 from collections.abc import Sequence
 from threading import local
@@ -30,10 +30,7 @@ class Torch:
         float64: bool,
         graph: bool = False,
     ) -> None:
-        import onnx
         import torch
-
-        from passsearch.engines.onnx_to_torch import convert
 
         self.torch = torch
         if threads:
@@ -43,7 +40,7 @@ class Torch:
         dtype = torch.float64 if float64 else torch.float32
         # What PyTorch's tuning guide advises where shapes do not change.
         torch.backends.cudnn.benchmark = graph
-        module = convert(onnx.load(model), dtype=dtype).eval().to(device)
+        module = _load(model, dtype=dtype).to(device)
         self._device, self._is_float64, self._is_compiled = device, float64, inductor
         if float64:
             module = module.double()
@@ -72,7 +69,10 @@ class Torch:
     def outputs(self, inputs: Inputs) -> Sequence[Array]:
         """Run once and copy the outputs."""
         with self.torch.inference_mode():
-            return [tensor.cpu().numpy().copy() for tensor in self._run(*self._on_device(inputs))]
+            results = self._run(*self._on_device(inputs))
+            # A file of PyTorch has one tensor as its only result.
+            results = [results] if isinstance(results, self.torch.Tensor) else results
+            return [tensor.cpu().numpy().copy() for tensor in results]
 
     def infer(self) -> None:
         """Run once, and wait until the device has finished."""
@@ -166,6 +166,23 @@ class _Recording:
             own.copy_(tensor)
         self._graph.replay()
         return self._outputs
+
+
+def _load(model: str, *, dtype: Any) -> Any:
+    """Return the module of a file of ``torch.export``, of TorchScript, or of ONNX, ready for inference."""
+    if model.endswith(".pt2"):
+        import torch
+
+        return torch.export.load(model).module()
+    if model.endswith(".pt"):
+        import torch
+
+        return torch.jit.load(model).eval()
+    import onnx
+
+    from passsearch.engines.onnx_to_torch import convert
+
+    return convert(onnx.load(model), dtype=dtype).eval()
 
 
 def _compile(module: Any, *, device: str, graph: bool) -> Any:

@@ -29,7 +29,8 @@ toolchain, run = sys.argv[1:]
 torch.manual_seed(0)
 module, example = Small().eval(), (torch.randn(2, 3, 8, 8), torch.randn(2, 1))
 passes = ["LegalizeOps", "FuseTIR", "ScheduleCPU"]
-result = passsearch.tune(module, example, toolchain=toolchain, trials=3, confirm=0, passes=passes, out=run)
+options = {"trials": 3, "confirm": 0, "passes": passes, "rivals": []}
+result = passsearch.tune(module, example, toolchain=toolchain, out=run, **options)
 
 inputs = (torch.randn(2, 3, 8, 8), torch.randn(2, 1, requires_grad=True))
 expected = module(*inputs)

@@ -1,0 +1,108 @@
+"""The winner of a search beside the engines that the user has, by default and on request."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from short_plans import SHORT
+
+import passsearch
+from passsearch.api import rivals
+from passsearch.core import Case
+from passsearch.engines import EngineTiming
+from passsearch.errors import UserError
+from passsearch.frontends import ModelFile
+from passsearch.toolchain import Toolchain
+
+
+@pytest.fixture
+def tune(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., passsearch.TuneResult]:
+    """A search of one candidate with one process of each engine."""
+    monkeypatch.setattr(rivals, "PROCESSES", 1)
+    monkeypatch.setattr(rivals, "ROUNDS", 2)
+    options: dict[str, Any] = {"trials": 1, "confirm": 0, "passes": ["LegalizeOps"], "plans": SHORT}
+    out = tmp_path / "run"
+    return lambda **more: passsearch.tune(tiny_network, toolchain=relax.name, out=out, **options | more)
+
+
+def test_the_engines_that_are_installed_stand_beside_the_winner(
+    tune: Callable[..., passsearch.TuneResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = tune()
+    row = result.document["rivals"]["engines"]["onnxruntime"]
+    assert row["latency_s"]["median"] > 0 and row["rival_latency_s"]["median"] > 0
+    assert row["ratio"]["ratio"] > 0 and row["version"]
+    assert result.document["seconds"]["rivals"] == pytest.approx(result.document["rivals"]["seconds"], abs=0.001)
+    assert "times the throughput of ONNX Runtime" in str(result).splitlines()[0]
+    assert passsearch.TuneResult.read(result.run).document == result.document
+
+    # The same call continues the run, and nothing is measured again.
+    monkeypatch.setattr(EngineTiming, "run_turn", lambda _: pytest.fail("an engine was started"))
+    assert tune().document["rivals"] == result.document["rivals"]
+    without = tune(rivals=[])
+    assert without.document["rivals"]["reason"] == "none was asked for" and not without.document["rivals"]["engines"]
+    assert "No other engine was measured: none was asked for." in str(without)
+
+
+def test_a_search_without_time_for_other_engines_has_its_result(
+    tune: Callable[..., passsearch.TuneResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(rivals.Rivals, "process_s", lambda *_: 1e6)
+        result = tune(timeout=600)
+    assert result.document["rivals"]["reason"] == "no time was left to measure ONNX Runtime beside it"
+    assert result.document["deployment"] is not None
+    assert tune(timeout=600).document["rivals"]["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
+
+
+def test_a_wrong_name_is_refused_before_anything_is_written(
+    tune: Callable[..., passsearch.TuneResult], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="Unknown engine `onnxruntine`; did you mean `onnxruntime`"):
+        tune(rivals=["onnxruntine"])
+    assert not (tmp_path / "run").exists()
+
+
+def session_of(kind: str = "onnx", **session: Any) -> Any:
+    """Return what decides on the engines beside a network."""
+    model = ModelFile(Path("network"), kind, "network", "network", "0", cases=session.pop("cases", ()))  # type: ignore[arg-type]
+    return SimpleNamespace(model=model, cannot_run_reason="", device="cpu", **session)
+
+
+@pytest.mark.parametrize("names", [[], ["none"]])
+def test_no_engine_on_request(names: list[str]) -> None:
+    found = rivals.Rivals.find(session_of(), names)
+    assert (found.names, found.processes, found.reason) == ((), 0, "none was asked for")
+
+
+@pytest.mark.parametrize(
+    ("session", "reason"),
+    [
+        (session_of("tensorflow"), "other engines run ONNX files and networks of PyTorch, and this is `tensorflow`"),
+        (session_of(cases=(Case("a", 1.0, "main", "main"),)), "several cases"),
+    ],
+)
+def test_where_nothing_can_be_compared_the_reason_is_known(session: Any, reason: str) -> None:
+    assert reason in rivals.Rivals.find(session, None).reason
+    with pytest.raises(UserError, match="There is no comparison with onnxruntime"):
+        rivals.Rivals.find(session, ["onnxruntime"])
+
+
+@pytest.mark.parametrize("kind", ["exported", "torchscript"])
+def test_a_network_that_only_pytorch_can_run_stands_beside_pytorch(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rivals, "_own_python", lambda name: Path(sys.executable))
+    found = rivals.Rivals.find(session_of(kind), None)
+    assert found.names == ("torch",) and set(found.unfit) == {"onnxruntime", "openvino"}
+    with pytest.raises(UserError, match="runs ONNX files, and this network is none"):
+        rivals.Rivals.find(session_of(kind), ["onnxruntime", "torch"])
+
+
+def test_more_engines_and_slower_networks_take_more_time_within_bounds() -> None:
+    one, two = (rivals.Rivals.find(session_of(), ["onnxruntime"] * count) for count in (1, 2))
+    assert one.names == two.names == ("onnxruntime",)
+    assert 5 < one.process_s(1e-4) < one.process_s(0.1) < one.process_s(0.5) < 25
