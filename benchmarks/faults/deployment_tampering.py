@@ -222,6 +222,11 @@ def _make_another(folder: Path) -> None:
             (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
     digest = sha256(folder / "network.json")
     edit(lambda record: record["sha256"].update({"network.json": digest}), forged=True)(folder)
+    # A build says from which pipeline file it was made, by the digest in that file.
+    conditions = folder / "built" / "conditions.txt"
+    lines = conditions.read_text().splitlines()
+    made = f"pipeline {json.loads((folder / PIPELINE).read_text())['sha256'][PIPELINE]}"
+    conditions.write_text("\n".join(made if line.startswith("pipeline ") else line for line in lines) + "\n")
     write_sums(folder / "built")
 
 
