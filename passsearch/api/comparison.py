@@ -19,7 +19,7 @@ from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, SOURCE, InputTypes, Limits, NetworkOptions, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, keep_summary, recall_summary
-from passsearch.search import analyze_network
+from passsearch.search import NetworkAnalysis, analyze_network
 from passsearch.studies import (
     CACHES,
     CF22,
@@ -60,15 +60,19 @@ def analyze(
     network = NetworkOptions.of(locals())
     with progress_callback(progress) as report:
         report("reading the network", 0, 2)
-        opened = network_session(model, example_inputs, network)
-        summary = recall_summary(opened)
-        if summary is None:
-            report(f"importing the network with {opened.toolchain.name}", 1, 2)
-            with open_evaluator(opened, remember=False) as evaluator:
-                summary = evaluator.network.summary
-            keep_summary(opened, summary)
-    analysis = analyze_network(opened, summary)
+        analysis = analyzed(network_session(model, example_inputs, network), report)
     return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
+
+
+def analyzed(opened: Session, report: Progress) -> NetworkAnalysis:
+    """Return the analysis of a network, imported only where no earlier import kept its graph."""
+    summary = recall_summary(opened)
+    if summary is None:
+        report(f"importing the network with {opened.toolchain.name}", 1, 2)
+        with open_evaluator(opened, remember=False) as evaluator:
+            summary = evaluator.network.summary
+        keep_summary(opened, summary)
+    return analyze_network(opened, summary)
 
 
 @check_arguments

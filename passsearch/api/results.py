@@ -23,6 +23,7 @@ from passsearch.report import (
     profile_chart,
     profile_html,
     profile_text,
+    recommendation_text,
     space_html,
     space_text,
 )
@@ -64,6 +65,13 @@ class CompiledNetwork(dict[str, Any]):
     def is_slower(self) -> bool:
         """True if a rival is faster by the whole interval, of the fastest runs or of the medians."""
         return any(rival.is_ahead for rival in results.Compilation.from_json(self).measured_rivals.values())
+
+
+class Recommendation(dict[str, Any]):
+    """The result of ``recommend``; its items are those of ``passsearch recommend --json``."""
+
+    def __repr__(self) -> str:
+        return printable(recommendation_text(results.NetworkRecommendation.from_json(self)), keep="\n")
 
 
 class CatalogPass(dict[str, Any]):

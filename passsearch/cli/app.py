@@ -12,7 +12,7 @@ import typer
 
 # These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
 from passsearch import __version__
-from passsearch.cli import apply, batch, bench, catalog, compiling, explore, machine, network, profile, run, runs
+from passsearch.cli import apply, batch, bench, catalog, compiling, explore, machine, network, profile, recommending, run, runs
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
 from passsearch.core import interruptible, on_command_line
@@ -62,6 +62,7 @@ def application() -> typer.Typer:
     app.command()(network.analyze)
     app.add_typer(catalog.catalog_commands(), name="catalog")
     app.command()(network.zoo)
+    app.command()(recommending.recommend)
     app.command()(network.tune)
     app.command(name="compile")(compiling.compile_network)
     app.command()(apply.apply)

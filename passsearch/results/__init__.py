@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Rival,
         TriedPipeline,
     )
+    from passsearch.results.corpus import Corpus, CorpusNetwork, CorpusProcessor, CorpusSearch
     from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
     from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio
     from passsearch.results.profile import (
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         ProfiledKernel,
         ProfiledPipeline,
     )
+    from passsearch.results.recommended import NetworkRecommendation, SearchBound
     from passsearch.results.record import Record
     from passsearch.results.run import (
         BestOfCatalog,
@@ -112,6 +114,10 @@ __all__ = [
     "Compiler",
     "ComposedPipeline",
     "Contender",
+    "Corpus",
+    "CorpusNetwork",
+    "CorpusProcessor",
+    "CorpusSearch",
     "CrossRow",
     "Decision",
     "DeploymentRecord",
@@ -138,6 +144,7 @@ __all__ = [
     "ModelCase",
     "NamedPipeline",
     "NetworkIdentity",
+    "NetworkRecommendation",
     "NoComposition",
     "Outcome",
     "Outputs",
@@ -157,6 +164,7 @@ __all__ = [
     "Rival",
     "RunLimits",
     "RunResult",
+    "SearchBound",
     "SearchedSpace",
     "SequenceCount",
     "SequenceGain",
@@ -189,6 +197,8 @@ _MODULES = (
     "application",
     "audit",
     "compilation",
+    "recommended",
+    "corpus",
     "comparison",
     "space",
     "profile",

@@ -1,0 +1,39 @@
+"""A recommendation without a search."""
+
+from collections.abc import Iterator
+
+from passsearch.report.formatting import format_ratio
+from passsearch.report.table import paragraph, paragraph_lines, text_width
+from passsearch.results import NetworkRecommendation, SearchBound
+
+
+def recommendation_text(document: NetworkRecommendation) -> str:
+    """Return the pipeline in a sentence, then what to expect of it and what a search could still add."""
+    width = text_width()
+    return f"{paragraph('', _headline(document), width=width)}\n\n{paragraph_lines(_lines(document), width=width)}"
+
+
+def _headline(document: NetworkRecommendation) -> str:
+    name = f"`{document.pipeline.name}`"
+    if document.abstained:
+        return f"No expectation: {document.abstained}. {name} is {document.reason}."
+    return f"{name}: {document.reason}."
+
+
+def _lines(document: NetworkRecommendation) -> Iterator[tuple[str, str]]:
+    yield "network", f"{document.model.source} ({', '.join(document.classes)})"
+    yield "processor", document.processor
+    others = {"TVM's default": document.over_default, **document.over_others, "ONNX Runtime": document.over_onnxruntime}
+    for name, ratio in others.items():
+        if ratio is not None:
+            yield f"throughput over {name}", f"{format_ratio(ratio)} expected"
+    if document.bound is not None:
+        yield "a search adds", bound_text(document.bound)
+    yield "pipeline", document.pipeline.passes
+    seconds = document.seconds
+    yield "seconds", f"import and analysis {seconds['import']:.1f}, recommendation {seconds['recommend']:.2f}"
+
+
+def bound_text(bound: SearchBound) -> str:
+    """Return what a search could still add, and how that is known."""
+    return f"at most {100 * bound.most:.1f} % ({100 * bound.mean:.1f} % on average; {bound.level:.0%} level, {bound.method})"
