@@ -95,7 +95,13 @@ _LLAMA = {**_BERT, "num_key_value_heads": 2, "vocab_size": 8000}
 TRANSFORMERS: dict[str, tuple[str, str, str, dict[str, Any], tuple[int, ...]]] = {
     "bert_mini": ("bert", "BertModel", "BertConfig", _BERT, TEXT),
     "gpt2_mini": ("gpt2", "GPT2Model", "GPT2Config", _GPT, TEXT),
-    "t5_mini": ("t5", "T5EncoderModel", "T5Config", {"d_model": 256, "d_ff": 1024, "num_layers": 4, "num_heads": 4}, TEXT),
+    "t5_mini": (
+        "t5",
+        "T5EncoderModel",
+        "T5Config",
+        {"d_model": 256, "d_ff": 1024, "num_layers": 4, "num_heads": 4},
+        TEXT,
+    ),
     "llama_mini": ("llama", "LlamaModel", "LlamaConfig", _LLAMA, TEXT),
     "segformer_mini": ("segformer", "SegformerForSemanticSegmentation", "SegformerConfig", {}, IMAGE),
     "wav2vec2_mini": (
@@ -127,6 +133,7 @@ ZOO: dict[str, str] = {
     "zoo:vgg_tiny": "vgg",
     "zoo:mobilenet_v2": "mobilenet",
     "zoo:bert_base_16": "bert",
+    "zoo:bert_tiny": "bert",
     "zoo:ssd_mobilenet": "ssd",
     "zoo:vit_tiny": "vit",
     "zoo:gpt2_tiny": "gpt2",

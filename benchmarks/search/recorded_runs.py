@@ -11,12 +11,12 @@ from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, read, write
 from benchmarks.search.corpus import CORPUS, DEFAULT, SCHEMA
-from passsearch.catalog import load
+from passsearch.catalog import NamedSequence, load
 from passsearch.toolchain import target_cpu
 
 FAMILIES = {
-    **{"resnet18": "resnet", "resnet50": "resnet", "mobilenet_v2": "mobilenet", "ssd_mobilenet": "ssd"},
-    **{"bert_base": "bert", "bert_base_16": "bert", "gpt2": "gpt2"},
+    "resnet18": "resnet", "resnet50": "resnet", "mobilenet_v2": "mobilenet", "ssd_mobilenet": "ssd",
+    "bert_base": "bert", "bert_base_16": "bert", "gpt2": "gpt2",
 }
 """Architecture family by network."""
 
@@ -25,10 +25,8 @@ def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Return the row of a recorded run."""
     sequences = load("relax").sequences
     timed = {each["name"]: each for each in run["trials"] if each.get("ratio") and each["name"]}
-    order = sorted(
-        (name for name in timed if name in sequences and sequences[name].recommended),
-        key=lambda name: sequences[name].recommended,
-    )
+    suited = [name for name in timed if name in sequences and _is_recommended(sequences[name], run["fingerprint"])]
+    order = sorted(suited, key=lambda name: sequences[name].recommended)
     default_s = timed[DEFAULT]["latency_s"]["median"]
     seconds = {name: default_s / timed[name]["ratio"]["ratio"] for name in order}
     best = run["sequence"]
@@ -53,6 +51,11 @@ def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
             "gain": gain,
         },
     }
+
+
+def _is_recommended(sequence: NamedSequence, features: Mapping[str, Any]) -> bool:
+    wanted = sequence.recommended_for or sequence.features
+    return bool(sequence.recommended) and (not wanted or not set(wanted).isdisjoint(features))
 
 
 def _code(file: Path) -> str:

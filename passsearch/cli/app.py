@@ -12,7 +12,20 @@ import typer
 
 # These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
 from passsearch import __version__
-from passsearch.cli import apply, batch, bench, catalog, compiling, explore, machine, network, profile, recommending, run, runs
+from passsearch.cli import (
+    apply,
+    batch,
+    bench,
+    catalog,
+    compiling,
+    explore,
+    machine,
+    network,
+    profile,
+    recommending,
+    run,
+    runs,
+)
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
 from passsearch.core import interruptible, on_command_line

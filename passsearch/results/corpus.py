@@ -1,4 +1,4 @@
-"""The corpus: networks with the times of pipelines on several kinds of processors, from which pipelines are recommended."""
+"""The corpus: times of networks by pipeline and kind of processor, from which pipelines are recommended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

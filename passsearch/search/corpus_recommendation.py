@@ -1,7 +1,8 @@
 """What the corpus recommends for a network, without building anything.
 
 The rule is the simplest that no other one beats where each architecture family is left out in turn
-(``docs/evidence/search.md``): of the sequences that suit a network, the one that reaches most on networks of its classes.
+(``docs/evidence/search.md``): of the sequences that suit a network, the one that reaches most on networks of its
+classes.
 """
 
 import math
@@ -170,8 +171,8 @@ def advise(corpus: Corpus, target: str, *, classes: Sequence[str], suited: Seque
     gains = {name: expected_gain(alike, found.sequence, over=name) for name in suited if name != found.sequence}
     return CorpusAdvice(
         found.sequence,
-        f"of {len(suited)} sequences that suit the network it is the fastest on {len(alike)} networks of class {names}, "
-        f"where it reaches {100 * found.reach:.1f} % of the best known throughput",
+        f"of {len(suited)} sequences that suit the network it is the fastest on {len(alike)} networks of class "
+        f"{names}, where it reaches {100 * found.reach:.1f} % of the best known throughput",
         kind,
         found,
         over_default=expected_gain(alike, found.sequence, over=DEFAULT),
