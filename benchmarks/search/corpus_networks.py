@@ -1,7 +1,7 @@
 """Writes the networks of the corpus as ONNX, with random weights.
 
-``python benchmarks/search/corpus_networks.py FOLDER NAME …`` needs ``torch``, ``timm`` and ``transformers``, and nothing
-of passsearch.
+``python benchmarks/search/corpus_networks.py FOLDER NAME …`` needs ``torch``, ``timm`` and ``transformers``, and
+nothing of passsearch.
 """
 
 import sys
@@ -200,5 +200,5 @@ if __name__ == "__main__":
     for each in sys.argv[2:]:
         try:
             make(Path(sys.argv[1]), each)
-        except Exception as error:  # noqa: BLE001 -- a network that cannot be written is left out, the others follow
+        except Exception as error:  # noqa: BLE001, PERF203 -- a network that cannot be written is left out, the others follow
             print(f"{each}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)

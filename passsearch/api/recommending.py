@@ -1,4 +1,4 @@
-"""``recommend``: the pipeline of a network, what it gains, and what a search could still add, without building anything."""
+"""``recommend``: the pipeline of a network, what it gains and what a search could still add, without a build."""
 
 from collections.abc import Sequence
 from pathlib import Path

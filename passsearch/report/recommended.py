@@ -36,4 +36,5 @@ def _lines(document: NetworkRecommendation) -> Iterator[tuple[str, str]]:
 
 def bound_text(bound: SearchBound) -> str:
     """Return what a search could still add, and how that is known."""
-    return f"at most {100 * bound.most:.1f} % ({100 * bound.mean:.1f} % on average; {bound.level:.0%} level, {bound.method})"
+    most, mean = (f"{100 * share:.1f} %" for share in (bound.most, bound.mean))
+    return f"at most {most}, {mean} on average ({100 * bound.level:.0f} % level; {bound.method})"
