@@ -18,7 +18,6 @@ TIMM: dict[str, tuple[str, int]] = {
     "regnetx_002": ("regnet", 160),
     "swin_tiny_patch4_window7_224": ("swin", 112),
     "efficientnet_b0": ("efficientnet", 128),
-    "vgg11_bn": ("vgg", 64),
     "ghostnet_050": ("ghostnet", 160),
     "pit_ti_224": ("pit", 224),
     "dla46x_c": ("dla", 128),

@@ -15,8 +15,13 @@ from passsearch.catalog import NamedSequence, load
 from passsearch.toolchain import target_cpu
 
 FAMILIES = {
-    "resnet18": "resnet", "resnet50": "resnet", "mobilenet_v2": "mobilenet", "ssd_mobilenet": "ssd",
-    "bert_base": "bert", "bert_base_16": "bert", "gpt2": "gpt2",
+    "resnet18": "resnet",
+    "resnet50": "resnet",
+    "mobilenet_v2": "mobilenet",
+    "ssd_mobilenet": "ssd",
+    "bert_base": "bert",
+    "bert_base_16": "bert",
+    "gpt2": "gpt2",
 }
 """Architecture family by network."""
 
