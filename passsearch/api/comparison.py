@@ -15,11 +15,11 @@ from passsearch.api.common import (
     read_candidate,
 )
 from passsearch.api.engine_request import QUALIFIED
+from passsearch.api.recommending import analyzed, recommended
 from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, SOURCE, InputTypes, Limits, NetworkOptions, check_arguments
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, keep_summary, recall_summary
-from passsearch.search import NetworkAnalysis, analyze_network
+from passsearch.evaluate import MeasurementPlans, Session
 from passsearch.studies import (
     CACHES,
     CF22,
@@ -60,19 +60,10 @@ def analyze(
     network = NetworkOptions.of(locals())
     with progress_callback(progress) as report:
         report("reading the network", 0, 2)
-        analysis = analyzed(network_session(model, example_inputs, network), report)
-    return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
-
-
-def analyzed(opened: Session, report: Progress) -> NetworkAnalysis:
-    """Return the analysis of a network, imported only where no earlier import kept its graph."""
-    summary = recall_summary(opened)
-    if summary is None:
-        report(f"importing the network with {opened.toolchain.name}", 1, 2)
-        with open_evaluator(opened, remember=False) as evaluator:
-            summary = evaluator.network.summary
-        keep_summary(opened, summary)
-    return analyze_network(opened, summary)
+        opened = network_session(model, example_inputs, network)
+        analysis = analyzed(opened, report)
+    advice = recommended(opened, analysis, seconds={})
+    return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection, advice)
 
 
 @check_arguments

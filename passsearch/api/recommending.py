@@ -1,17 +1,16 @@
 """``recommend``: the pipeline of a network, what it gains and what a search could still add, without a build."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 
-from passsearch.api.common import Progress, Sizes, network_session, progress_callback
-from passsearch.api.comparison import analyzed
+from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback
 from passsearch.api.results import Recommendation
 from passsearch.catalog import read_corpus
 from passsearch.core import InputTypes, NetworkOptions, check_arguments
+from passsearch.evaluate import Session, keep_summary, recall_summary
 from passsearch.results import ChosenPipeline, NetworkIdentity, NetworkRecommendation
-from passsearch.search import CorpusAdvice, advise, recommended_sequences
-from passsearch.toolchain import target_cpu
+from passsearch.search import NetworkAnalysis, advise, analyze_network, recommended_sequences
 
 SCHEMA = "passsearch-recommend/1"
 
@@ -50,28 +49,41 @@ def recommend(
     with progress_callback(progress) as report:
         session = network_session(model, example_inputs, network)
         analysis = analyzed(session, report)
-    imported_s, start = monotonic() - start, monotonic()
+    seconds = {"import": monotonic() - start}
+    return Recommendation(recommended(session, analysis, seconds=seconds).to_json())
+
+
+def analyzed(opened: Session, report: Progress) -> NetworkAnalysis:
+    """Return the analysis of a network, imported only where no earlier import kept its graph."""
+    summary = recall_summary(opened)
+    if summary is None:
+        report(f"importing the network with {opened.toolchain.name}", 1, 2)
+        with open_evaluator(opened, remember=False) as evaluator:
+            summary = evaluator.network.summary
+        keep_summary(opened, summary)
+    return analyze_network(opened, summary)
+
+
+def recommended(session: Session, analysis: NetworkAnalysis, *, seconds: Mapping[str, float]) -> NetworkRecommendation:
+    """Return what is recommended for an analysed network."""
+    start = monotonic()
     candidates = {each.name: each for each in recommended_sequences(session, analysis)}
-    advice: CorpusAdvice = advise(
-        read_corpus(session.dialect.name), session.target, classes=analysis.class_names, suited=tuple(candidates)
-    )
-    candidate = candidates[advice.sequence]
-    found, file = advice.found, session.model
-    return Recommendation(
-        NetworkRecommendation(
-            schema=SCHEMA,
-            model=NetworkIdentity(file.name, file.source, file.sha256),
-            target=session.target,
-            processor=advice.processor or target_cpu(session.target),
-            classes=analysis.class_names,
-            pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
-            reason=advice.reason,
-            abstained=advice.abstained,
-            alike=tuple(found.alike) if found else (),
-            over_default=advice.over_default,
-            over_others=advice.over_others,
-            over_onnxruntime=advice.over_onnxruntime,
-            bound=advice.bound,
-            seconds={"import": imported_s, "recommend": monotonic() - start},
-        ).to_json()
+    corpus = read_corpus(session.dialect.name)
+    advice = advise(corpus, session.target, classes=analysis.class_names, suited=tuple(candidates))
+    candidate, file = candidates[advice.sequence], session.model
+    return NetworkRecommendation(
+        schema=SCHEMA,
+        model=NetworkIdentity(file.name, file.source, file.sha256),
+        target=session.target,
+        processor=advice.processor,
+        classes=analysis.class_names,
+        pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
+        reason=advice.reason,
+        abstained=advice.abstained,
+        alike=tuple(advice.found.alike) if advice.found else (),
+        over_default=advice.over_default,
+        over_others=advice.over_others,
+        over_onnxruntime=advice.over_onnxruntime,
+        bound=advice.bound,
+        seconds={**seconds, "recommend": monotonic() - start},
     )

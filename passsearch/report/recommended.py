@@ -10,10 +10,12 @@ from passsearch.results import NetworkRecommendation, SearchBound
 def recommendation_text(document: NetworkRecommendation) -> str:
     """Return the pipeline in a sentence, then what to expect of it and what a search could still add."""
     width = text_width()
-    return f"{paragraph('', _headline(document), width=width)}\n\n{paragraph_lines(_lines(document), width=width)}"
+    headline = paragraph("", recommendation_line(document), width=width)
+    return f"{headline}\n\n{paragraph_lines(_lines(document), width=width)}"
 
 
-def _headline(document: NetworkRecommendation) -> str:
+def recommendation_line(document: NetworkRecommendation) -> str:
+    """Return the pipeline and why it is recommended, in a sentence."""
     name = f"`{document.pipeline.name}`"
     if document.abstained:
         return f"No expectation: {document.abstained}. {name} is {document.reason}."
@@ -30,8 +32,7 @@ def _lines(document: NetworkRecommendation) -> Iterator[tuple[str, str]]:
     if document.bound is not None:
         yield "a search adds", bound_text(document.bound)
     yield "pipeline", document.pipeline.passes
-    seconds = document.seconds
-    yield "seconds", f"import and analysis {seconds['import']:.1f}, recommendation {seconds['recommend']:.2f}"
+    yield "seconds", ", ".join(f"{name} {value:.2f}" for name, value in document.seconds.items())
 
 
 def bound_text(bound: SearchBound) -> str:
