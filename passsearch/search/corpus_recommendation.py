@@ -81,8 +81,8 @@ def expected_gain(networks: Iterable[CorpusNetwork], sequence: str, *, over: str
     if len(ratios) < LEAST_ALIKE:
         return None
     mean, interval = next_value_interval([math.log(ratio) for ratio in ratios])
-    ratio = Ratio(math.exp(mean), Interval(math.exp(interval.low), math.exp(interval.high)))
-    return StatedRatio.from_json(ratio.to_json())
+    expected = Ratio(math.exp(mean), Interval(math.exp(interval.low), math.exp(interval.high)))
+    return StatedRatio.from_json(expected.to_json())
 
 
 def search_bound(searched: Iterable[float], *, seconds: str) -> SearchBound | None:
