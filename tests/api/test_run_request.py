@@ -13,9 +13,9 @@ def run(tmp_path: Path) -> Path:
     return unpack("relax-finished", tmp_path)
 
 
-def test_the_winner_of_a_run_is_beside_its_baseline_and_what_is_installed(run: Path, onnxruntime_python: Path) -> None:
-    model, engines, python = of_run(str(run), [], onnxruntime_python)
-    assert model == "residual.onnx" and python == onnxruntime_python
+def test_the_winner_of_a_run_is_beside_its_baseline_and_what_is_installed(run: Path) -> None:
+    model, engines, _ = of_run(str(run), [], None)
+    assert model == "residual.onnx"
     assert [*engines[:2]] == [f"relax:{run}", "relax:default"] and "onnxruntime" in engines[2:]
 
 
