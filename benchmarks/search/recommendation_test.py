@@ -18,7 +18,7 @@ from passsearch.search.corpus_recommendation import (
     LEAST_SEARCHED,
     ONNXRUNTIME,
     alike_networks,
-    choose,
+    evidence,
     expected_gain,
     search_bound,
     search_gains,
@@ -48,8 +48,7 @@ def most_frequent(networks: Networks, row: CorpusNetwork) -> str:
 
 def by_class(networks: Networks, row: CorpusNetwork) -> str:
     """Return the sequence that reaches most on networks of the class; the first of the catalog's order without any."""
-    found = choose(networks, row.classes, row.order)
-    return by_catalog(networks, row) if found is None else found.sequence
+    return _most(alike_networks(networks, row.classes).values(), row, share=0.5)
 
 
 def nearest(networks: Networks, row: CorpusNetwork) -> str:
@@ -145,9 +144,9 @@ def test_expectations(networks: Networks) -> dict[str, Any]:
     held, abstained = [], []
     for name, row in networks.items():
         others = {key: each for key, each in networks.items() if each.family != row.family}
-        found = choose(others, row.classes, row.order)
-        gain = found and expected_gain(found.alike.values(), found.sequence, over=DEFAULT)
-        speed = found and row.speed(found.sequence, over=DEFAULT)
+        found = evidence(others, row.classes, row.order[0])
+        gain = found and expected_gain(found.alike.values(), row.order[0], over=DEFAULT)
+        speed = row.speed(row.order[0], over=DEFAULT)
         if not gain or not gain.interval or speed is None:
             abstained.append(name)
         else:

@@ -80,7 +80,7 @@ def recommended(session: Session, analysis: NetworkAnalysis, *, seconds: Mapping
         pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
         reason=advice.reason,
         abstained=advice.abstained,
-        alike=tuple(advice.found.alike) if advice.found else (),
+        alike=advice.alike,
         over_default=advice.over_default,
         over_others=advice.over_others,
         over_onnxruntime=advice.over_onnxruntime,

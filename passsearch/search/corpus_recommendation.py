@@ -1,8 +1,7 @@
-"""What the corpus recommends for a network, without building anything.
+"""What the corpus says of the sequence that the catalog recommends for a network, without building anything.
 
-The rule is the simplest that no other one beats where each architecture family is left out in turn
-(``docs/evidence/search.md``): of the sequences that suit a network, the one that reaches most on networks of its
-classes.
+The sequence is the first of the catalog's order. No rule that reads the corpus was better where it did not know the
+architecture family (``docs/evidence/search.md``), so the corpus says what to expect and decides nothing.
 """
 
 import math
@@ -28,16 +27,14 @@ Networks = Mapping[str, CorpusNetwork]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A sequence that was chosen.
+class Evidence:
+    """What was measured with a sequence on networks alike.
 
     Attributes:
-        sequence: Its name.
-        alike: The networks of the corpus on which the choice rests, by name.
-        reach: Geometric mean of the share of the best known throughput that it reaches on these.
+        alike: The networks of the corpus, by name.
+        reach: Geometric mean of the share of the best known throughput that the sequence reaches on these.
     """
 
-    sequence: str
     alike: Networks
     reach: float
 
@@ -51,25 +48,20 @@ def alike_networks(networks: Networks, classes: Iterable[str]) -> Networks:
     return {name: row for name, row in networks.items() if wanted & frozenset(row.classes)}
 
 
-def choose(networks: Networks, classes: Iterable[str], suited: Sequence[str]) -> Choice | None:
-    """Return the sequence that reaches most on alike networks; ``None`` where there are too few.
+def evidence(networks: Networks, classes: Iterable[str], sequence: str) -> Evidence | None:
+    """Return what the corpus has of a sequence on networks of these classes; ``None`` where it has too few.
 
     Args:
         networks: The corpus on one kind of processor.
         classes: The network's classes.
-        suited: Sequences that suit it, in the order of the catalog; the first of equal ones is chosen.
+        sequence: Name of the sequence.
     """
     alike = alike_networks(networks, classes)
-    if len(alike) < LEAST_ALIKE:
+    reached = {name: share for name, row in alike.items() if (share := row.reach(sequence)) is not None}
+    if len(reached) < LEAST_ALIKE:
         return None
-    reached = {name: [share for row in alike.values() if (share := row.reach(name)) is not None] for name in suited}
-    # A sequence with times on a few of them only does not suit the others.
-    known = {name: shares for name, shares in reached.items() if 2 * len(shares) >= len(alike)}
-    if not known:
-        return None
-    means = {name: math.fsum(map(math.log, shares)) / len(shares) for name, shares in known.items()}
-    best = max(means, key=lambda name: means[name])
-    return Choice(best, {name: row for name, row in alike.items() if row.reach(best)}, math.exp(means[best]))
+    mean = math.fsum(map(math.log, reached.values())) / len(reached)
+    return Evidence({name: alike[name] for name in reached}, math.exp(mean))
 
 
 def expected_gain(networks: Iterable[CorpusNetwork], sequence: str, *, over: str) -> StatedRatio | None:
@@ -104,20 +96,9 @@ def search_bound(searched: Iterable[float], *, seconds: str) -> SearchBound | No
 
 
 def search_gains(networks: Networks) -> dict[str, float]:
-    """Return, by searched network, the best known throughput over that of the sequence that the rule would choose.
-
-    The families of the network are left out of the corpus for that, as a new network is not in it.
-    """
-    gains = {}
-    for name, row in networks.items():
-        if row.search is None:
-            continue
-        others = {other: each for other, each in networks.items() if each.family != row.family}
-        chosen = choose(others, row.classes, row.order)
-        share = row.reach(row.order[0] if chosen is None else chosen.sequence)
-        if share is not None:
-            gains[name] = 1 / share
-    return gains
+    """Return, by searched network, the best known throughput over that of the recommended sequence."""
+    reached = {name: row.reach(row.order[0]) for name, row in networks.items() if row.search is not None}
+    return {name: 1 / share for name, share in reached.items() if share is not None}
 
 
 @dataclass(frozen=True)
@@ -125,10 +106,10 @@ class CorpusAdvice:
     """What the corpus says of a network.
 
     Attributes:
-        sequence: The recommended sequence; the first of the catalog's order where the corpus abstains.
+        sequence: The recommended sequence.
         reason: Why, in words.
         processor: Kind of processor in the corpus; empty where it has none like that of the target.
-        found: The choice; ``None`` for an abstention.
+        alike: Names of the networks of the corpus on which the expectations rest.
         abstained: Why the corpus says nothing; empty where it does.
         over_default: Expected throughput over TVM's default.
         over_others: The same over each other sequence that suits the network.
@@ -139,7 +120,7 @@ class CorpusAdvice:
     sequence: str
     reason: str
     processor: str
-    found: Choice | None = None
+    alike: tuple[str, ...] = ()
     abstained: str = ""
     over_default: StatedRatio | None = None
     over_others: Mapping[str, StatedRatio] = field(default_factory=dict)
@@ -156,28 +137,26 @@ def advise(corpus: Corpus, target: str, *, classes: Sequence[str], suited: Seque
         classes: The network's classes.
         suited: Sequences that suit it, in the order of the catalog.
     """
-    kind, cpu, names = similar_processor(corpus, target), target_cpu(target), " and ".join(classes)
-    by_catalog = f"the first of the catalog's order that suits networks of class {names}"
+    sequence, kind, names = suited[0], similar_processor(corpus, target), " and ".join(classes)
+    first = f"the first of {len(suited)} sequences in the catalog's order that suit networks of class {names}"
     if kind is None:
         known = ", ".join(corpus.processors) or "none"
-        abstained = f"the corpus has no processor like `{cpu or target}`; it has: {known}"
-        return CorpusAdvice(suited[0], by_catalog, "", abstained=abstained)
-    networks = corpus.processors[kind].networks
-    found = choose(networks, classes, suited)
+        abstained = f"the corpus has no processor like `{target_cpu(target) or target}`; it has: {known}"
+        return CorpusAdvice(sequence, first, "", abstained=abstained)
+    found = evidence(corpus.processors[kind].networks, classes, sequence)
     if found is None:
         abstained = f"the corpus has fewer than {LEAST_ALIKE} networks of class {names} on `{kind}`"
-        return CorpusAdvice(suited[0], by_catalog, kind, abstained=abstained)
-    alike = [*found.alike.values()]
-    gains = {name: expected_gain(alike, found.sequence, over=name) for name in suited if name != found.sequence}
+        return CorpusAdvice(sequence, first, kind, abstained=abstained)
+    rows = [*found.alike.values()]
+    gains = {name: expected_gain(rows, sequence, over=name) for name in suited[1:]}
     return CorpusAdvice(
-        found.sequence,
-        f"of {len(suited)} sequences that suit the network it is the fastest on {len(alike)} networks of class "
-        f"{names}, where it reaches {100 * found.reach:.1f} % of the best known throughput",
+        sequence,
+        f"{first}; on {len(rows)} such networks it reaches {100 * found.reach:.1f} % of the best known throughput",
         kind,
-        found,
-        over_default=expected_gain(alike, found.sequence, over=DEFAULT),
+        tuple(found.alike),
+        over_default=expected_gain(rows, sequence, over=DEFAULT),
         over_others={name: gain for name, gain in gains.items() if gain is not None},
-        over_onnxruntime=expected_gain(alike, found.sequence, over=ONNXRUNTIME),
+        over_onnxruntime=expected_gain(rows, sequence, over=ONNXRUNTIME),
         bound=_bound(corpus),
     )
 
