@@ -127,7 +127,7 @@ def _time(
         rival = engine_spec(RIVAL, opened.model.path, python=Path(sys.executable))
         specs.append(rival)
         references.append(engine_spec(RIVAL, opened.model.path, python=Path(sys.executable), label=REFERENCE))
-    plan = EnginePlan(opened.threads, processes=2, rounds=3, visit_s=0.2, slow_processes=1, limit=1e-3, pause_s=0.1)
+    plan = EnginePlan(opened.threads, processes=2, rounds=3, visit_s=0.3, most=300, slow_processes=1, limit=1e-3, pause_s=0.1)
     timing = EngineTiming(
         specs,
         references=references or specs[:1],

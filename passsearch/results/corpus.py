@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 
 from passsearch.results.parts import Compiler, Device, StatedRatio
 from passsearch.results.record import Record, left_out
@@ -58,20 +59,27 @@ class CorpusNetwork(Record):
     foreign_percent: float | None
     search: CorpusSearch | None = left_out()
 
-    def seconds(self, pipeline: str) -> float | None:
-        """Return the seconds of the fastest inference; ``None`` where the pipeline has no times."""
-        rounds = self.rounds_s.get(self.same.get(pipeline, pipeline))
-        return min(rounds) if rounds else None
+    def rounds(self, pipeline: str) -> tuple[float, ...]:
+        """Return the seconds of a pipeline by round; empty where it has no times."""
+        return self.rounds_s.get(self.same.get(pipeline, pipeline), ())
 
     def speed(self, pipeline: str, *, over: str) -> float | None:
-        """Return the throughput of a pipeline over that of another one; ``None`` where one has no times."""
-        own_s, other_s = self.seconds(pipeline), self.seconds(over)
-        return None if own_s is None or other_s is None else other_s / own_s
+        """Return the throughput of a pipeline over that of another one; ``None`` where one has no times.
+
+        It is the median of the rounds, in which both met the same state of the machine; of the fastest ones where one
+        of them is too slow to be in all rounds.
+        """
+        own_s, other_s = self.rounds(pipeline), self.rounds(over)
+        if not own_s or not other_s:
+            return None
+        if len(own_s) != len(other_s):
+            return min(other_s) / min(own_s)
+        return median(other / own for own, other in zip(own_s, other_s, strict=True))
 
     def best(self) -> str | None:
         """Return the fastest sequence; ``None`` where none has times."""
-        timed = [(seconds, name) for name in self.order if (seconds := self.seconds(name)) is not None]
-        return min(timed)[1] if timed else None
+        timed = [name for name in self.order if self.rounds(name)]
+        return max(timed, key=lambda name: self.speed(name, over=timed[0]) or 0.0, default=None)
 
     def reach(self, pipeline: str) -> float | None:
         """Return the share of the best known throughput, by a sequence or a search, that a pipeline reaches."""

@@ -53,7 +53,12 @@ def test_networks_that_do_not_take_the_sequence_are_no_evidence() -> None:
 
 def test_a_sequence_with_the_same_kernels_has_the_same_times() -> None:
     row = replace(RESIDUAL["a"], same={"schedule": "nhwc"})
-    assert row.seconds("schedule") == row.seconds("nhwc") == 2.0
+    assert row.rounds("schedule") == row.rounds("nhwc") == (2.0, 2.2)
+
+
+def test_only_times_of_the_same_round_are_compared() -> None:
+    disturbed = replace(RESIDUAL["a"], rounds_s={"winograd": (1.0, 4.0, 1.0), "nhwc": (2.0, 8.0, 0.5)})
+    assert disturbed.speed("winograd", over="nhwc") == 2.0 and disturbed.best() == "winograd"
 
 
 def test_what_a_search_found_counts_as_the_best() -> None:
