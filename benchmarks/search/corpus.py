@@ -6,6 +6,7 @@ with ``torch``, ``timm`` and ``transformers``. What the corpus has of this kind 
 ``--search SECONDS`` searches the networks that were measured instead, those with the shortest inference first.
 """
 
+import json
 import logging
 import os
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import passsearch
-from benchmarks.common import ROOT, in_own_process, network_session, note, options, provenance, read, today, write
+from benchmarks.common import ROOT, in_own_process, network_session, note, options, provenance, read, today
 from benchmarks.search import corpus_networks
 from passsearch.api.common import open_evaluator
 from passsearch.api.engine_artifacts import artifact_engine
@@ -127,7 +128,9 @@ def _time(
         rival = engine_spec(RIVAL, opened.model.path, python=Path(sys.executable))
         specs.append(rival)
         references.append(engine_spec(RIVAL, opened.model.path, python=Path(sys.executable), label=REFERENCE))
-    plan = EnginePlan(opened.threads, processes=2, rounds=3, visit_s=0.3, most=300, slow_processes=1, limit=1e-3, pause_s=0.1)
+    plan = EnginePlan(
+        opened.threads, processes=2, rounds=3, visit_s=0.3, most=300, slow_processes=1, limit=1e-3, pause_s=0.1
+    )
     timing = EngineTiming(
         specs,
         references=references or specs[:1],
@@ -182,7 +185,7 @@ def search(name: str, model: str, seconds: float) -> None:
     kind = processor_kind(target)
     document = read(CORPUS)
     document["processors"][kind]["networks"][name]["search"] = found
-    write(CORPUS, document)
+    write_corpus(document)
 
 
 def processor_kind(target: str) -> str:
@@ -196,7 +199,22 @@ def _add(machine: dict[str, Any], name: str, row: dict[str, Any]) -> None:
     about = {key: machine[key] for key in ("device", "target", "toolchain")}
     processor = document["processors"].setdefault(kind, {**about, "networks": {}})
     processor["networks"][name] = row
-    write(CORPUS, document)
+    write_corpus(document)
+
+
+def write_corpus(document: dict[str, Any]) -> None:
+    """Write the corpus with a line for each network, so that the file is complete at every moment."""
+    processors = []
+    for kind, about in document["processors"].items():
+        rows = ",\n".join(f"   {json.dumps(name)}: {json.dumps(row)}" for name, row in about["networks"].items())
+        head = json.dumps({key: value for key, value in about.items() if key != "networks"})[:-1]
+        processors.append(f'  {json.dumps(kind)}: {head}, "networks": {{\n{rows}\n  }}}}')
+    text = (
+        f'{{\n "schema": {json.dumps(document["schema"])},\n "processors": {{\n' + ",\n".join(processors) + "\n }\n}\n"
+    )
+    partial = CORPUS.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(CORPUS)
 
 
 def _code() -> str:

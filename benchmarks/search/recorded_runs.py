@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS, ROOT, read, write
-from benchmarks.search.corpus import CORPUS, DEFAULT, SCHEMA
+from benchmarks.common import RESULTS, ROOT, read
+from benchmarks.search.corpus import CORPUS, DEFAULT, SCHEMA, write_corpus
 from passsearch.catalog import NamedSequence, load
 from passsearch.toolchain import target_cpu
 
@@ -76,7 +76,7 @@ def main() -> None:
         about = {key: run[key] for key in ("device", "target", "toolchain")}
         processor = document["processors"].setdefault(target_cpu(run["target"]), {**about, "networks": {}})
         processor["networks"][f"zoo:{name}"] = row(run, file)
-    write(CORPUS, document)
+    write_corpus(document)
 
 
 if __name__ == "__main__":
