@@ -1,7 +1,8 @@
 """What the corpus says of the sequence that the catalog recommends for a network, without building anything.
 
-The sequence is the first of the catalog's order. No rule that reads the corpus was better where it did not know the
-architecture family (``docs/evidence/search.md``), so the corpus says what to expect and decides nothing.
+The sequence is the first of the catalog's order. No rule that reads the corpus was better on both kinds of processors
+where it did not know the architecture family (``docs/evidence/search.md``), so the corpus says what to expect and
+decides nothing.
 """
 
 import math

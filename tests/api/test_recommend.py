@@ -9,7 +9,7 @@ from passsearch.toolchain import Toolchain
 
 @pytest.fixture(scope="module")
 def recommendation(relax: Toolchain) -> passsearch.api.Recommendation:
-    return passsearch.recommend("zoo:resnet_tiny", toolchain=relax.name, target="llvm -mcpu=znver2")
+    return passsearch.recommend("zoo:bert_tiny", toolchain=relax.name, target="llvm -mcpu=znver2")
 
 
 def test_it_takes_less_than_a_second_beyond_the_import(recommendation: passsearch.api.Recommendation) -> None:
@@ -24,7 +24,7 @@ def test_it_says_what_to_expect(recommendation: passsearch.api.Recommendation) -
 
 
 def test_the_analysis_has_it_too(recommendation: passsearch.api.Recommendation, relax: Toolchain) -> None:
-    analysis = passsearch.analyze("zoo:resnet_tiny", toolchain=relax.name)
+    analysis = passsearch.analyze("zoo:bert_tiny", toolchain=relax.name)
     stated = analysis.to_json()["recommendation"]
     assert {**stated, "seconds": {}, "target": "", "processor": ""}.keys() == recommendation.keys()
 
