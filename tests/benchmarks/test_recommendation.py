@@ -38,11 +38,11 @@ def test_rules_choose_by_what_they_know() -> None:
 
 
 def test_a_rule_is_judged_by_the_best_known_throughput() -> None:
-    tested = recommendation_test.test_rule({**KNOWN, "new": NEW}, by_catalog)
+    tested = recommendation_test.judge_rule({**KNOWN, "new": NEW}, by_catalog)
     assert tested["reach"]["new"] == pytest.approx(1 / 1.2) and tested["reach"]["r0"] == pytest.approx(0.5)
     assert tested["worst"] == pytest.approx(0.5) and tested["slower_than"]["default"] == []
 
 
 def test_a_sequence_that_is_slower_than_the_default_is_named() -> None:
     slow = replace(NEW, rounds_s={**NEW.rounds_s, "nhwc": (10.0,)})
-    assert recommendation_test.test_rule({"slow": slow}, by_catalog)["slower_than"]["default"] == ["slow"]
+    assert recommendation_test.judge_rule({"slow": slow}, by_catalog)["slower_than"]["default"] == ["slow"]
