@@ -30,6 +30,7 @@ COMMANDS = (
     "bench",
     "profile",
     "export",
+    "recommend",
     "audit",
     "report",
 )
