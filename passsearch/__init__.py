@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         explore,
         load_pipeline,
         profile,
+        recommend,
         session,
         tune,
     )
@@ -43,6 +44,7 @@ __all__ = [
     "explore",
     "load_pipeline",
     "profile",
+    "recommend",
     "session",
     "tune",
 ]

@@ -10,7 +10,8 @@ from passsearch.api.compiling import compile  # noqa: A004 -- the name that user
 from passsearch.api.exploration import check_space, explore
 from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.profiling import profile
-from passsearch.api.results import AppliedPipeline, CompiledNetwork
+from passsearch.api.recommending import recommend
+from passsearch.api.results import AppliedPipeline, CompiledNetwork, Recommendation
 from passsearch.api.tuning import Best, TuneResult, audit, tune
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "CompiledNetwork",
     "LoadedPipeline",
     "Progress",
+    "Recommendation",
     "TuneResult",
     "ablate",
     "analyze",
@@ -32,6 +34,7 @@ __all__ = [
     "explore",
     "load_pipeline",
     "profile",
+    "recommend",
     "session",
     "tune",
 ]

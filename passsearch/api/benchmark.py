@@ -21,6 +21,7 @@ from passsearch.api.engine_artifacts import PYTORCH, UNOPTIMISED, compile_as_dep
 from passsearch.api.engine_request import EngineRequest, read_engines
 from passsearch.api.labelled_samples import check_samples
 from passsearch.api.results import EngineBenchmark
+from passsearch.api.run_request import of_run
 from passsearch.core import (
     SOURCE,
     Candidate,
@@ -115,7 +116,7 @@ class _Settings:
 @check_arguments
 def bench(
     model: object,
-    engines: Sequence[str],
+    engines: Sequence[str] = (),
     *,
     inputs: InputTypes | None = None,
     samples: str | Path | None = None,
@@ -145,7 +146,8 @@ def bench(
     intervals. Outputs are compared with a reference on other inputs in every process before anything is timed.
 
     Args:
-        model: ``zoo:NAME``, an ONNX file or an ONNX model in memory.
+        model: ``zoo:NAME``, an ONNX file, an ONNX model in memory, or the folder of a run on one of these: its winner
+            is then measured beside its baseline and the engines that are installed, unless ``engines`` names others.
         engines: Names of engines, such as ``onnxruntime``, and ``TOOLCHAIN:PIPELINE`` for TVM: a baseline, a named
             sequence, a pipeline file or a pipeline written out.
         samples: NumPy file (``.npz``) with an array for each input, or several in a leading dimension; each process
@@ -173,6 +175,7 @@ def bench(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: An engine is not installed; the message says how to install it.
     """
+    model, engines, engines_python = of_run(model, engines, engines_python)
     named = read_engines(engines)
     if batch is not None and batches is not None:
         raise UserError("Give `batch` or `batches`, not both.")

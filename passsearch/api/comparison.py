@@ -15,11 +15,11 @@ from passsearch.api.common import (
     read_candidate,
 )
 from passsearch.api.engine_request import QUALIFIED
+from passsearch.api.recommending import analyzed, recommended
 from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, SOURCE, InputTypes, Limits, NetworkOptions, check_arguments
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, keep_summary, recall_summary
-from passsearch.search import analyze_network
+from passsearch.evaluate import MeasurementPlans, Session
 from passsearch.studies import (
     CACHES,
     CF22,
@@ -61,14 +61,9 @@ def analyze(
     with progress_callback(progress) as report:
         report("reading the network", 0, 2)
         opened = network_session(model, example_inputs, network)
-        summary = recall_summary(opened)
-        if summary is None:
-            report(f"importing the network with {opened.toolchain.name}", 1, 2)
-            with open_evaluator(opened, remember=False) as evaluator:
-                summary = evaluator.network.summary
-            keep_summary(opened, summary)
-    analysis = analyze_network(opened, summary)
-    return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
+        analysis = analyzed(opened, report)
+    advice = recommended(opened, analysis, seconds={})
+    return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection, advice)
 
 
 @check_arguments

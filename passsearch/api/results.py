@@ -1,6 +1,7 @@
 """Results of API functions: they print as tables, and notebooks show them as HTML."""
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import passsearch.results as results
@@ -23,6 +24,7 @@ from passsearch.report import (
     profile_chart,
     profile_html,
     profile_text,
+    recommendation_text,
     space_html,
     space_text,
 )
@@ -36,8 +38,15 @@ class AppliedPipeline(dict[str, Any]):
         return printable(application_text(results.Application.from_json(self)), keep="\n")
 
 
+@dataclass(frozen=True, repr=False)
 class Analysis(NetworkAnalysis):
-    """The result of ``analyze``."""
+    """The result of ``analyze``.
+
+    Attributes:
+        recommendation: The pipeline that is recommended without a search.
+    """
+
+    recommendation: results.NetworkRecommendation | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the form of ``passsearch analyze --json``, without the name of the network."""
@@ -46,6 +55,7 @@ class Analysis(NetworkAnalysis):
             "operators": dict(Counter(operator.kind for operator in self.summary.operators).most_common()),
             "fingerprint": self.fingerprint.to_json(),
             "classes": [label.to_json() for label in self.classes],
+            **({"recommendation": self.recommendation.to_json()} if self.recommendation else {}),
             "passes": [{"name": entry.name, "reason": reason} for entry, reason in selection.candidates],
             "dropped": [{"name": entry.name, "reason": reason} for entry, reason in selection.others],
         }
@@ -64,6 +74,13 @@ class CompiledNetwork(dict[str, Any]):
     def is_slower(self) -> bool:
         """True if a rival is faster by the whole interval, of the fastest runs or of the medians."""
         return any(rival.is_ahead for rival in results.Compilation.from_json(self).measured_rivals.values())
+
+
+class Recommendation(dict[str, Any]):
+    """The result of ``recommend``; its items are those of ``passsearch recommend --json``."""
+
+    def __repr__(self) -> str:
+        return printable(recommendation_text(results.NetworkRecommendation.from_json(self)), keep="\n")
 
 
 class CatalogPass(dict[str, Any]):

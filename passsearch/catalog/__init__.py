@@ -1,6 +1,7 @@
 """The pass catalog: schema, loader, argument checks, and the selection of passes for a network."""
 
 from passsearch.catalog.binding import bind_arguments, bind_pipeline, insert_prerequisites
+from passsearch.catalog.corpus import read_corpus
 from passsearch.catalog.fields import Fields
 from passsearch.catalog.foreign_factories import check_factories, find_folders
 from passsearch.catalog.learning import format_proposal, summarize_spaces
@@ -27,6 +28,7 @@ __all__ = [
     "format_proposal",
     "insert_prerequisites",
     "load",
+    "read_corpus",
     "read_yaml",
     "require_searchable",
     "select_passes",

@@ -23,6 +23,7 @@ from passsearch.cli import (
     machine,
     network,
     profile,
+    recommending,
     run,
     runs,
 )
@@ -76,6 +77,7 @@ def application() -> typer.Typer:
     app.add_typer(catalog.catalog_commands(), name="catalog")
     app.command()(network.zoo)
     app.command()(examples.examples)
+    app.command()(recommending.recommend)
     app.command()(network.tune)
     app.command(name="compile")(compiling.compile_network)
     app.command()(apply.apply)

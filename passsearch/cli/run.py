@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from passsearch.cli.options import WORKERS, AsJson, Catalogs, Run, Shared, Timeout, Trust, number_option, share_options
+from passsearch.cli.options import (
+    WORKERS,
+    AsJson,
+    Catalogs,
+    Run,
+    Shared,
+    Timeout,
+    ToolchainName,
+    Trust,
+    number_option,
+    share_options,
+)
 from passsearch.cli.output import NEGATIVE, print_error, print_note, print_result
 from passsearch.core import USUAL_REPETITIONS
 from passsearch.errors import PassSearchError, UserError
@@ -17,9 +28,14 @@ if TYPE_CHECKING:
 
 
 def export(
-    run: Run,
+    subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="Run folder; with --pipeline, a network.")],
     *,
     to: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    pipeline: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Export a network by this pipeline, or by the `recommended` one."),
+    ] = None,
+    toolchain: ToolchainName = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Run the exported script once, with the run's toolchain.")
     ] = False,
@@ -32,12 +48,21 @@ def export(
 ) -> int:
     """Write a script that rebuilds the winner without passsearch.
 
-    The script needs TVM and numpy. With --replay, exits 1 if the script fails.
+    The script needs TVM and numpy. With --replay, exits 1 if the script fails. With --pipeline, a network is exported
+    without a run, as `compile` does it without the comparison; its script has run once by then.
     """
+    from passsearch import api
     from passsearch.api import TuneResult
     from passsearch.export import SCRIPT
 
-    result = TuneResult.read(run, catalogs=catalogs or (), trust=trust)
+    if pipeline is not None:
+        if minimal:
+            raise UserError("`--minimal` is for the winner of a run, and `--pipeline` exports a network without one.")
+        allowed: Any = {"catalogs": catalogs or (), "trust": trust, "toolchain": toolchain}
+        compiled = api.compile(subject, to=to, pipeline=pipeline, rivals=(), **allowed)
+        print_result(compiled, str(compiled), as_json=as_json)
+        return 0
+    result = TuneResult.read(subject, catalogs=catalogs or (), trust=trust)
     folder = result.export(to, minimal=minimal)
     status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}

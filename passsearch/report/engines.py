@@ -15,11 +15,13 @@ from passsearch.report.formatting import (
     format_ratio,
     format_time,
     import_text,
+    is_above,
+    is_below,
     lookup,
 )
 from passsearch.report.table import paragraph_lines, table, text_width
 from passsearch.report.text import device_text
-from passsearch.results import Device, Latency, Reference
+from passsearch.results import Device, Latency, Reference, StatedRatio
 
 NAMES = ("engine",)
 """Titles of the columns with names, which are copied from the terminal."""
@@ -47,7 +49,7 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         parts.append(paragraph_lines(remark_rows(rows), width=width))
     titles, frictions = friction_table(document)
     parts.append(table(titles, frictions, width=width, right=titles[1:], whole=NAMES) if frictions else "")
-    parts.append(paragraph_lines(tail_rows(document), width=width))
+    parts += [paragraph_lines(rows, width=width) for rows in (tail_rows(document), verdict_rows(document))]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -201,3 +203,17 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if versions:
         # TVM of two toolchains has two versions.
         yield "versions", ", ".join(dict.fromkeys(versions))
+
+
+def verdict_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the verdict on each engine beside the one that ratios refer to: faster, slower or undecided."""
+    baseline, several = document["baseline"], len(document["batches"]) > 1
+    for row in document["rows"]:
+        if row["engine"] == baseline or not isinstance(row.get("ratio"), Mapping):
+            continue
+        ratios = [StatedRatio.from_json(each) for each in row["ratio"].values()]
+        is_faster, is_slower = (all(test(each, 1) for each in ratios) for test in (is_above, is_below))
+        what = "faster than" if is_faster else "slower than" if is_slower else "undecided beside"
+        numbers = ", ".join(f"{format_ratio(each)} {name}" for name, each in zip(row["ratio"], ratios, strict=True))
+        size = f" at batch {row['batch']}" if several else ""
+        yield "verdict", f"{row['engine']} is {what} {baseline}{size}: {numbers}"

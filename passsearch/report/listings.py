@@ -9,8 +9,16 @@ from passsearch.catalog import NEVER
 from passsearch.core import UNKNOWN_CLASS
 from passsearch.objectives import IMPROVED, verdict_outcome
 from passsearch.report.formatting import MISSING, counted, format_megabytes, format_ratio, format_time, lookup
+from passsearch.report.recommended import recommendation_line
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.results import Audit, CatalogCheck, CheckedEntry, CheckedSequence, Verdict
+from passsearch.results import (
+    Audit,
+    CatalogCheck,
+    CheckedEntry,
+    CheckedSequence,
+    NetworkRecommendation,
+    Verdict,
+)
 
 CHECK_TITLES = ("", "what", "result")
 
@@ -133,6 +141,8 @@ def analysis_text(document: Mapping[str, Any], *, has_all: bool = False) -> str:
     operators = ", ".join(f"{count} {kind}" for kind, count in (document.get("operators") or {}).items())
     lines = [("network", cell_text(document.get("model"))), ("operators", operators or MISSING)]
     lines += [line for label in document.get("classes") or [] for line in _class_lines(label)]
+    if stated := document.get("recommendation"):
+        lines.append(("recommended", recommendation_line(NetworkRecommendation.from_json(stated))))
     summary = "\n".join(paragraph(title, text, width=width) for title, text in lines)
     features = [feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
     parts = [summary, table(("feature", "count", "first", "detail"), features, width=width, right=("count",))]

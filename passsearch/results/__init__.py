@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
     from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
     from passsearch.results.compilation import ChosenPipeline, Compilation, TriedPipeline
+    from passsearch.results.corpus import Corpus, CorpusNetwork, CorpusProcessor, CorpusSearch
     from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
     from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio
     from passsearch.results.profile import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         ProfiledKernel,
         ProfiledPipeline,
     )
+    from passsearch.results.recommended import NetworkRecommendation, SearchBound
     from passsearch.results.record import Record
     from passsearch.results.rivals import FailedRival, MeanLatency, Rival, RivalComparison
     from passsearch.results.run import (
@@ -106,6 +108,10 @@ __all__ = [
     "Compiler",
     "ComposedPipeline",
     "Contender",
+    "Corpus",
+    "CorpusNetwork",
+    "CorpusProcessor",
+    "CorpusSearch",
     "CrossRow",
     "Decision",
     "DeploymentRecord",
@@ -132,6 +138,7 @@ __all__ = [
     "ModelCase",
     "NamedPipeline",
     "NetworkIdentity",
+    "NetworkRecommendation",
     "NoComposition",
     "Outcome",
     "Outputs",
@@ -152,6 +159,7 @@ __all__ = [
     "RivalComparison",
     "RunLimits",
     "RunResult",
+    "SearchBound",
     "SearchedSpace",
     "SequenceCount",
     "SequenceGain",
@@ -185,6 +193,8 @@ _MODULES = (
     "application",
     "audit",
     "compilation",
+    "recommended",
+    "corpus",
     "comparison",
     "space",
     "profile",

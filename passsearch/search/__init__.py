@@ -2,6 +2,7 @@
 
 from passsearch.search.confirm import confirm, require_repetitions
 from passsearch.search.confirmation import Confirmation
+from passsearch.search.corpus_recommendation import CorpusAdvice, advise
 from passsearch.search.document import Document
 from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
@@ -29,6 +30,7 @@ __all__ = [
     "BUILDS",
     "BaselineFailed",
     "Confirmation",
+    "CorpusAdvice",
     "Counts",
     "Document",
     "NetworkAnalysis",
@@ -41,6 +43,7 @@ __all__ = [
     "Search",
     "SearchOutcome",
     "Space",
+    "advise",
     "analyze_network",
     "check_features",
     "confirm",

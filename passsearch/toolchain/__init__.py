@@ -15,9 +15,11 @@ from passsearch.toolchain.folders import (
 from passsearch.toolchain.host import (
     TARGET_KINDS,
     host_target,
+    target_cpu,
     target_kind,
     target_options,
     target_triple,
+    vector_bits,
     with_triple,
 )
 from passsearch.toolchain.install import install, is_current
@@ -50,9 +52,11 @@ __all__ = [
     "remove_toolchain",
     "require_c_compiler",
     "run_limit_bytes",
+    "target_cpu",
     "target_kind",
     "target_options",
     "target_triple",
     "user_cache_folder",
+    "vector_bits",
     "with_triple",
 ]

@@ -12,6 +12,8 @@ from passsearch.toolchain.record import Toolchain
 
 _OLDEST_LLVM = "11.0.0"
 """The version assumed for a TVM that does not report its LLVM version."""
+_NEWEST_LLVM = "99.0.0"
+"""A version that has all names."""
 
 
 TARGET_KINDS = (
@@ -60,6 +62,19 @@ def with_triple(target: str, toolchain: Toolchain) -> str:
     if written:
         return json.dumps({**written, "mtriple": toolchain.host_triple})
     return " ".join((kind, f"-mtriple={toolchain.host_triple}", *options))
+
+
+def target_cpu(target: str) -> str:
+    """Return LLVM's name of the processor in a target; empty where it names none."""
+    found = re.search(r"\s-+mcpu[=\s]\s*(\S+)", target)
+    return found[1] if found else str(target_options(target).get("mcpu", ""))
+
+
+def vector_bits(cpu: str) -> int:
+    """Return the width of the vectors of a processor with this name in LLVM; 0 where the name is unknown."""
+    known = (each for each in archspec.cpu.TARGETS.values() if llvm_cpu(each, _NEWEST_LLVM) == cpu)
+    widths = ((512, "avx512f"), (256, "avx2"), (256, "avx"), (128, "sse2"), (128, "neon"), (128, "asimd"))
+    return max((bits for each in known for bits, feature in widths if feature in each), default=0)
 
 
 def llvm_cpu(cpu: Microarchitecture, llvm_version: str) -> str:

@@ -31,6 +31,7 @@ COMMANDS = (
     "bench",
     "profile",
     "export",
+    "recommend",
     "audit",
     "report",
 )

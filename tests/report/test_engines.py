@@ -58,6 +58,7 @@ def test_a_benchmark_as_text() -> None:
     assert "other processes took 30 % of the cores" in text
     assert "inductor: failed: no C++ compiler" in text
     assert "0.900 [0.850, 0.950]" in text
+    assert "verdict: onnxruntime is faster than torch: 1.500 [1.400, 1.600] by fastest" in text
     assert "10 % [5 %, 15 %]" in text
     further = next(line for line in text.splitlines() if "97.50 %" in line)
     assert further.split() == [

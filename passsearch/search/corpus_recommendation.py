@@ -1,0 +1,180 @@
+"""What the corpus says of the sequence that the catalog recommends for a network, without building anything.
+
+The sequence is the first of the catalog's order. No rule that reads the corpus was better on both kinds of processors
+where it did not know the architecture family (``docs/evidence/search.md``), so the corpus says what to expect and
+decides nothing.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from passsearch.core import Interval
+from passsearch.measure import Ratio, next_value_interval
+from passsearch.results import Corpus, CorpusNetwork, SearchBound, StatedRatio
+from passsearch.toolchain import target_cpu, target_kind, vector_bits
+
+LEAST_ALIKE = 3
+"""Fewest networks from which anything is expected of another one."""
+
+LEAST_SEARCHED = 5
+"""Fewest searched networks that make a bound."""
+
+BOUND_LEVEL = 0.95
+
+DEFAULT, ONNXRUNTIME = "default", "onnxruntime"
+
+Networks = Mapping[str, CorpusNetwork]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured with a sequence on networks alike.
+
+    Attributes:
+        alike: The networks of the corpus, by name.
+        reach: Geometric mean of the share of the best known throughput that the sequence reaches on these.
+    """
+
+    alike: Networks
+    reach: float
+
+
+def alike_networks(networks: Networks, classes: Iterable[str]) -> Networks:
+    """Return the networks with exactly these classes; those that share one where too few have all."""
+    wanted = frozenset(classes)
+    same = {name: row for name, row in networks.items() if frozenset(row.classes) == wanted}
+    if len(same) >= LEAST_ALIKE:
+        return same
+    return {name: row for name, row in networks.items() if wanted & frozenset(row.classes)}
+
+
+def evidence(networks: Networks, classes: Iterable[str], sequence: str) -> Evidence | None:
+    """Return what the corpus has of a sequence on networks of these classes; ``None`` where it has too few.
+
+    Args:
+        networks: The corpus on one kind of processor.
+        classes: The network's classes.
+        sequence: Name of the sequence.
+    """
+    alike = alike_networks(networks, classes)
+    reached = {name: share for name, row in alike.items() if (share := row.reach(sequence)) is not None}
+    if len(reached) < LEAST_ALIKE:
+        return None
+    mean = math.fsum(map(math.log, reached.values())) / len(reached)
+    return Evidence({name: alike[name] for name in reached}, math.exp(mean))
+
+
+def expected_gain(networks: Iterable[CorpusNetwork], sequence: str, *, over: str) -> StatedRatio | None:
+    """Return the throughput of a sequence over another pipeline's that is expected on a new network.
+
+    The interval holds that of a new network (95 %).
+    """
+    ratios = [ratio for row in networks if (ratio := row.speed(sequence, over=over)) is not None]
+    if len(ratios) < LEAST_ALIKE:
+        return None
+    mean, interval = next_value_interval([math.log(ratio) for ratio in ratios])
+    expected = Ratio(math.exp(mean), Interval(math.exp(interval.low), math.exp(interval.high)))
+    return StatedRatio.from_json(expected.to_json())
+
+
+def search_bound(searched: Iterable[float], *, seconds: str) -> SearchBound | None:
+    """Return what a search of a new network adds at most, from what searches of other networks have added.
+
+    The bound is the one-sided prediction limit of the next value (Hahn and Meeker, Statistical Intervals, 1991).
+
+    Args:
+        searched: Throughput that each search found over that of the recommended sequence.
+        seconds: How long the searches took, in words.
+    """
+    logs = [math.log(max(1.0, ratio)) for ratio in searched]
+    if len(logs) < LEAST_SEARCHED:
+        return None
+    # Both ends of an interval of 90 % leave 5 % outside.
+    mean, interval = next_value_interval(logs, level=2 * BOUND_LEVEL - 1)
+    method = f"one-sided prediction limit from searches of {len(logs)} networks, {seconds}"
+    return SearchBound(math.expm1(interval.high), math.expm1(mean), BOUND_LEVEL, len(logs), method)
+
+
+def search_gains(networks: Networks) -> dict[str, float]:
+    """Return, by searched network, the best known throughput over that of the recommended sequence."""
+    reached = {name: row.reach(row.order[0]) for name, row in networks.items() if row.search is not None}
+    return {name: 1 / share for name, share in reached.items() if share is not None}
+
+
+@dataclass(frozen=True)
+class CorpusAdvice:
+    """What the corpus says of a network.
+
+    Attributes:
+        sequence: The recommended sequence.
+        reason: Why, in words.
+        processor: Kind of processor in the corpus; empty where it has none like that of the target.
+        alike: Names of the networks of the corpus on which the expectations rest.
+        abstained: Why the corpus says nothing; empty where it does.
+        over_default: Expected throughput over TVM's default.
+        over_others: The same over each other sequence that suits the network.
+        over_onnxruntime: The same over ONNX Runtime.
+        bound: What a search could still add.
+    """
+
+    sequence: str
+    reason: str
+    processor: str
+    alike: tuple[str, ...] = ()
+    abstained: str = ""
+    over_default: StatedRatio | None = None
+    over_others: Mapping[str, StatedRatio] = field(default_factory=dict)
+    over_onnxruntime: StatedRatio | None = None
+    bound: SearchBound | None = None
+
+
+def advise(corpus: Corpus, target: str, *, classes: Sequence[str], suited: Sequence[str]) -> CorpusAdvice:
+    """Return what the corpus says of a network.
+
+    Args:
+        corpus: The corpus.
+        target: TVM's target.
+        classes: The network's classes.
+        suited: Sequences that suit it, in the order of the catalog.
+    """
+    sequence, kind, names = suited[0], similar_processor(corpus, target), " and ".join(classes)
+    first = f"the first of {len(suited)} sequences in the catalog's order that suit networks of class {names}"
+    if kind is None:
+        known = ", ".join(corpus.processors) or "none"
+        abstained = f"the corpus has no processor like `{target_cpu(target) or target}`; it has: {known}"
+        return CorpusAdvice(sequence, first, "", abstained=abstained)
+    found = evidence(corpus.processors[kind].networks, classes, sequence)
+    if found is None:
+        abstained = f"the corpus has fewer than {LEAST_ALIKE} networks of class {names} on `{kind}`"
+        return CorpusAdvice(sequence, first, kind, abstained=abstained)
+    rows = [*found.alike.values()]
+    gains = {name: expected_gain(rows, sequence, over=name) for name in suited[1:]}
+    return CorpusAdvice(
+        sequence,
+        f"{first}; on {len(rows)} such networks it reaches {100 * found.reach:.1f} % of the best known throughput",
+        kind,
+        tuple(found.alike),
+        over_default=expected_gain(rows, sequence, over=DEFAULT),
+        over_others={name: gain for name, gain in gains.items() if gain is not None},
+        over_onnxruntime=expected_gain(rows, sequence, over=ONNXRUNTIME),
+        bound=_bound(corpus),
+    )
+
+
+def similar_processor(corpus: Corpus, target: str) -> str | None:
+    """Return the kind of processor of a target; one with as wide vectors where the corpus does not have it."""
+    cpu = target_cpu(target)
+    if cpu in corpus.processors or target_kind(target) != "llvm":
+        return cpu if cpu in corpus.processors else None
+    bits = vector_bits(cpu)
+    alike = [kind for kind in corpus.processors if bits and vector_bits(kind) == bits]
+    return max(alike, key=lambda kind: len(corpus.processors[kind].networks), default=None)
+
+
+def _bound(corpus: Corpus) -> SearchBound | None:
+    """Return what a search adds at most, from the searches on all kinds of processors."""
+    networks = [each.networks for each in corpus.processors.values()]
+    limits = {row.search.seconds for rows in networks for row in rows.values() if row.search and row.search.seconds}
+    gains = [gain for rows in networks for gain in search_gains(rows).values()]
+    return search_bound(gains, seconds=f"of {min(limits):.0f} to {max(limits):.0f} s" if limits else "")

@@ -1,0 +1,109 @@
+"""What the corpus recommends, on corpora that are written out."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from passsearch.results import Compiler, Corpus, CorpusNetwork, CorpusProcessor, CorpusSearch, Device, StatedRatio
+from passsearch.search.corpus_recommendation import advise, evidence, expected_gain, search_bound, search_gains
+
+ZEN, SKYLAKE = "llvm -mcpu=znver2", "llvm -mcpu=skylake-avx512"
+
+
+def network(family: str, classes: str = "RN", **seconds: float) -> CorpusNetwork:
+    """Return a network with the seconds of pipelines; underscores stand for hyphens."""
+    rounds = {name.replace("_", "-"): (value, 1.1 * value) for name, value in seconds.items()}
+    return CorpusNetwork(
+        family=family,
+        date="2026-11-29",
+        code="",
+        inputs={},
+        classes=tuple(classes.split()),
+        features={},
+        order=tuple(name for name in rounds if name not in ("default", "onnxruntime")),
+        same={},
+        failures={},
+        rounds_s=rounds,
+        foreign_percent=0.0,
+    )
+
+
+def corpus(**networks: CorpusNetwork) -> Corpus:
+    return Corpus("", {"znver2": CorpusProcessor(Device(), ZEN, Compiler("", "relax", ""), networks)})
+
+
+RESIDUAL = {
+    "a": network("a", winograd=1.0, nhwc=2.0, default=100.0, onnxruntime=1.5),
+    "b": network("b", winograd=1.0, nhwc=1.5, default=80.0, onnxruntime=1.5),
+    "c": network("c", winograd=1.1, nhwc=1.0, default=120.0, onnxruntime=1.5),
+}
+
+
+def test_the_evidence_is_of_networks_of_the_class() -> None:
+    others = {name: network(name, "BR", winograd=9.0, nhwc=1.0, default=50.0) for name in ("x", "y", "z")}
+    found = evidence({**RESIDUAL, **others}, ["RN"], "winograd")
+    assert found is not None and [*found.alike] == ["a", "b", "c"]
+    assert found.reach == pytest.approx((1 / 1.1) ** (1 / 3))
+
+
+def test_networks_that_do_not_take_the_sequence_are_no_evidence() -> None:
+    assert evidence({**RESIDUAL, "a": network("a", nhwc=2.0)}, ["RN"], "winograd") is None
+
+
+def test_a_sequence_with_the_same_kernels_has_the_same_times() -> None:
+    row = replace(RESIDUAL["a"], same={"schedule": "nhwc"})
+    assert row.rounds("schedule") == row.rounds("nhwc") == (2.0, 2.2)
+
+
+def test_only_times_of_the_same_round_are_compared() -> None:
+    disturbed = replace(RESIDUAL["a"], rounds_s={"winograd": (1.0, 4.0, 1.0), "nhwc": (2.0, 8.0, 0.5)})
+    assert disturbed.speed("winograd", over="nhwc") == 2.0 and disturbed.best() == "winograd"
+
+
+def test_what_a_search_found_counts_as_the_best() -> None:
+    row = replace(RESIDUAL["a"], search=CorpusSearch(300.0, "winograd", "composed", StatedRatio(1.25)))
+    assert row.reach("winograd") == pytest.approx(0.8)
+
+
+def test_the_advice_has_what_to_expect_with_intervals() -> None:
+    advice = advise(corpus(**RESIDUAL), ZEN, classes=["RN"], suited=["winograd", "nhwc"])
+    assert advice.sequence == "winograd" and not advice.abstained and advice.over_default is not None
+    assert advice.over_default.ratio == pytest.approx((100 * 80 * 120 / 1.1) ** (1 / 3))
+    low, high = advice.over_default.interval or (None, None)
+    assert low is not None and high is not None and low < 80 and high > 109
+    assert [*advice.over_others] == ["nhwc"] and advice.over_onnxruntime is not None
+
+
+def test_the_corpus_abstains_by_the_name_of_the_class() -> None:
+    advice = advise(corpus(**RESIDUAL), ZEN, classes=["RECO"], suited=["schedule", "nhwc"])
+    assert "RECO" in advice.abstained and advice.sequence == "schedule" and advice.over_default is None
+
+
+def test_the_corpus_abstains_on_other_processors() -> None:
+    advice = advise(corpus(**RESIDUAL), SKYLAKE, classes=["RN"], suited=["winograd", "nhwc"])
+    assert "skylake-avx512" in advice.abstained and "znver2" in advice.abstained and not advice.processor
+
+
+def test_a_processor_with_as_wide_vectors_stands_for_another_one() -> None:
+    advice = advise(corpus(**RESIDUAL), "llvm -mcpu=haswell", classes=["RN"], suited=["winograd", "nhwc"])
+    assert advice.processor == "znver2" and not advice.abstained
+
+
+def test_too_few_networks_expect_nothing() -> None:
+    assert expected_gain([RESIDUAL["a"], RESIDUAL["b"]], "winograd", over="default") is None
+
+
+def test_the_bound_is_above_what_searches_found_on_average() -> None:
+    gains = [1.0, 1.01, 1.02, 1.03, 1.04]
+    bound = search_bound(gains, seconds="of 300 s")
+    assert bound is not None and bound.mean == pytest.approx(math.prod(gains) ** 0.2 - 1) and bound.most > 0.04
+    assert "of 5 networks, of 300 s" in bound.method
+    assert search_bound(gains[:4], seconds="") is None
+
+
+def test_the_gain_of_a_search_is_over_what_is_recommended() -> None:
+    searched = replace(
+        network("d", winograd=1.0, nhwc=0.8), search=CorpusSearch(60.0, "nhwc", "composed", StatedRatio(1.1))
+    )
+    assert search_gains({**RESIDUAL, "d": searched}) == {"d": pytest.approx(1.0 / 0.8 * 1.1)}
