@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
+import os
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,17 +45,18 @@ MARK = b'"' + base64.b64encode(struct.pack("<QQ", ARRAY, 0))[:20]
 KINDS, BITS = {0: "i", 1: "u", 2: "f"}, (8, 16, 32, 64)
 """DLPack's codes of types that numpy has, and their sizes."""
 
-PLACEHOLDER = "large array "
+PLACEHOLDER_BYTES = 16
 
 
 def read_network(path: Path) -> Any:
     """Return what a file of TVM's JSON holds, like ``tvm.ir.load_json``, but large constants mapped."""
     arrays: dict[bytes, Any] = {}
-    with path.open("rb") as file:
-        text = b"".join(_without_large(file, arrays)).decode()
+    try:
+        with path.open("rb") as file:
+            text = b"".join(_without_large(file, arrays)).decode()
+    except (ValueError, struct.error):
+        return tvm.ir.load_json(path.read_text())  # damaged, as TVM will say
     network, left = tvm.ir.load_json(text), set(arrays)
-    if not arrays:
-        return network
 
     def fill(constant: GenericConst) -> GenericConst:
         content = constant.value.numpy().tobytes() if str(constant.value.dtype) == "uint8" else b""
@@ -63,7 +65,7 @@ def read_network(path: Path) -> Any:
         left.discard(content)
         return GenericConst(arrays[content], constant.ty)
 
-    filled = replace_constants(network, fill) if isinstance(network, tvm.IRModule) else network
+    filled = replace_constants(network, fill) if arrays and isinstance(network, tvm.IRModule) else network
     # An array that is no constant of a function stays in the text.
     return tvm.ir.load_json(path.read_text()) if left else filled
 
@@ -108,9 +110,9 @@ def _without_large(file: BinaryIO, arrays: dict[bytes, Any]) -> Iterator[bytes]:
             buffer = buffer[len(MARK) :]
             continue
         array, buffer = _read_array(file, buffer, *form)
-        content = f"{PLACEHOLDER}{len(arrays)}".encode()
+        content = os.urandom(PLACEHOLDER_BYTES)  # equal to no other constant
         arrays[content] = tvm.runtime.from_dlpack(array)
-        head = HEAD.pack(ARRAY, 0, 1, 0, 1, 1, 8, 1) + SIZE.pack(len(content)) + SIZE.pack(len(content))
+        head = HEAD.pack(ARRAY, 0, 1, 0, 1, 1, 8, 1) + 2 * SIZE.pack(len(content))
         yield base64.b64encode(head + content)
 
 
