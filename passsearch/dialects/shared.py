@@ -206,17 +206,20 @@ def limit_threads(count: int) -> None:
     tvm.get_global_func("runtime.config_threadpool")(1, count)
 
 
-def read_ir_file(path: Path, *, ir: str) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+def read_ir_file(
+    path: Path, *, ir: str, read: Callable[[Path], object] = lambda path: tvm.ir.load_json(path.read_text())
+) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     """Return the module of an IR file, and the arrays of the parameter file beside it, if there is one.
 
     Args:
         path: The JSON file.
         ir: Name of the IR for error messages.
+        read: Reads the JSON file.
 
     Raises:
         UserError: The file holds an object that is no module.
     """
-    module = tvm.ir.load_json(path.read_text())
+    module = read(path)
     if not isinstance(module, tvm.IRModule):
         raise UserError(f"`{path}` holds a {type(module).__name__}; a {ir} module is needed.")
     parameters = parameter_file(path)

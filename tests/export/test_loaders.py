@@ -24,18 +24,35 @@ SIZE = 1024
 """Rows and columns of the weights, which have 4 MB."""
 
 
+SEPARATE = "relax, weights in files"
+"""The weights are in files as if they were large."""
+
+
+every_kind = pytest.mark.parametrize("kind", ["relay", "relax", SEPARATE], indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module", params=["relay", "relax"])
-def toolchain(request: pytest.FixtureRequest) -> Toolchain:
-    found: Toolchain = request.getfixturevalue(request.param)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def toolchain(kind: str, request: pytest.FixtureRequest) -> Toolchain:
+    found: Toolchain = request.getfixturevalue(kind.partition(",")[0])
     return found
 
 
 @pytest.fixture(scope="module")
-def original(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(kind: str, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built deployment of a network with two inputs, ``image`` and ``bias``."""
     home = tmp_path_factory.mktemp("network")
     deploy = write_deployment(home / "deploy", deploy_by_worker(toolchain, _save_network(home / "two.onnx"), home))
-    done = run(toolchain.python, deploy / "build_model.py")
+    program = [
+        f"import runpy, sys; sys.path.insert(0, {str(deploy)!r})",
+        "import separate_weights; separate_weights.LEAST_BYTES = 1" if kind == SEPARATE else "",
+        f"runpy.run_path({str(deploy / 'build_model.py')!r}, run_name='__main__')",
+    ]
+    done = run(toolchain.python, "-c", "\n".join(program))
     assert done.returncode == 0, done.stderr
     compiled = run(toolchain.python, deploy / "run_model.py", "--compile", deploy / "run_model")
     assert compiled.returncode == 0, compiled.stderr
@@ -79,6 +96,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
+@every_kind
 @pytest.mark.parametrize("threads", [2, 4])
 def test_threads_share_one_loaded_network_and_its_weights(toolchain: Toolchain, original: Path, threads: int) -> None:
     done = run(toolchain.python, PROGRAMS / "threads.py", original, threads, 300)
@@ -90,6 +108,7 @@ def test_threads_share_one_loaded_network_and_its_weights(toolchain: Toolchain, 
     assert report["grown"] < 2 * SIZE * SIZE
 
 
+@every_kind
 def test_threads_share_one_loaded_network_in_cpp(original: Path, tmp_path: Path) -> None:
     options = shlex.split(original.with_name("options.txt").read_text())
     program = tmp_path / "threads"
@@ -157,6 +176,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
 
 
+@every_kind
 @pytest.mark.parametrize("change", [flip, cut, Path.unlink])
 def test_a_damaged_library_is_refused_by_both_loaders(
     toolchain: Toolchain, deploy: Path, change: Callable[[Path], None]
@@ -167,6 +187,29 @@ def test_a_damaged_library_is_refused_by_both_loaders(
     for command in ((toolchain.python, deploy / "run_model.py"), (program, deploy / "built")):
         line = refused(run(*command))
         assert library.name in line and "run build_model.py again" in line
+
+
+@pytest.mark.parametrize("kind", [SEPARATE], indirect=True, scope="module")
+def test_weights_that_are_not_as_they_were_built_are_refused_by_both_loaders(
+    toolchain: Toolchain, deploy: Path
+) -> None:
+    built = deploy / "built"
+    (library,), (weight,) = built.glob("*.so"), (built / "constants").iterdir()
+    assert library.stat().st_size < SIZE * SIZE < weight.stat().st_size
+
+    def replace(path: Path) -> None:
+        """Write another array of the same type and shape."""
+        other = np.load(weight).T.copy()
+        with path.open("wb") as file:
+            np.save(file, other)
+
+    table, content = built / "weights.json", weight.read_bytes()
+    for path, change in ((weight, flip), (weight, Path.unlink), (weight, replace), (table, flip)):
+        change(path)
+        for command in ((toolchain.python, deploy / "run_model.py"), (deploy / "run_model", built)):
+            line = refused(run(*command))
+            assert path.name in line and "run build_model.py again" in line
+        weight.write_bytes(content)
 
 
 @pytest.mark.parametrize(

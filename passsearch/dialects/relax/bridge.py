@@ -26,7 +26,7 @@ from passsearch.dialects.relax.isolated_kernels import (
 )
 from passsearch.dialects.relax.kernels import kernel_costs, kernel_hashes, kernels_digest, planned_bytes
 from passsearch.dialects.relax.phases import OPERATORS, phase
-from passsearch.dialects.relax.separate_weights import separate_weights, weight_bytes
+from passsearch.dialects.relax.separate_weights import store_weight, weight_bytes
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
@@ -47,6 +47,7 @@ from passsearch.errors import EnvironmentFault, UserError
 from passsearch.standalone.relax.deployment import cuda_libraries, legalization
 from passsearch.standalone.relax.deployment.code_generation import CPU, replace_narrowing, write_library
 from passsearch.standalone.relax.deployment.lowering import has_memory_plan, lower, target_options
+from passsearch.standalone.relax.deployment.separate_weights import separate_weights
 
 
 class RelaxBridge(JsonFiles):
@@ -148,7 +149,8 @@ class RelaxBridge(JsonFiles):
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
                 folder.mkdir(exist_ok=True)
                 linking = {"fcompile": clock.linking(as_accident(create_shared)), "cc": require_linker()}
-                network = separate_weights(lowered, folder) if CPU in self.target.keys else lowered
+                is_cpu = CPU in self.target.keys
+                network = separate_weights(lowered, folder, store_weight) if is_cpu else lowered
                 write_library(network, self.target, folder / NETWORK, threads=physical_cores(), **linking)
         except COMPILER_ERRORS as error:
             raise CompileError(error_line(error)) from error

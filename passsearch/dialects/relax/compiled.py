@@ -13,10 +13,10 @@ from tvm import relax
 from passsearch.core import MAIN
 from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.executable import NETWORK
-from passsearch.dialects.relax.separate_weights import read_weights
 from passsearch.dialects.shared import parse_device
 from passsearch.standalone.deployment.machine_pool import MachinePool
 from passsearch.standalone.relax.deployment import cuda_libraries
+from passsearch.standalone.relax.deployment.separate_weights import read_weights
 
 
 def open_network(folder: Path, device: str) -> Callable[..., Any]:

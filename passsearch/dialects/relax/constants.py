@@ -4,16 +4,15 @@ TVM's structural map does the walk in C++, so stripping a module of a thousand b
 """
 
 from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.dialects.constant_table import BaseConstantTable
 from passsearch.dialects.contract import Array
+from passsearch.standalone.relax.deployment.network_file import replace_constants
 
 ALIGNMENT_BYTES = 64
 """Generated code reads whole vectors from the start of its arguments (``kAllocAlignment`` of TVM's runtime)."""
@@ -69,26 +68,6 @@ def constant_uses(module: tvm.IRModule) -> list[int]:
     for _, function in module.functions_items():
         tvm_ffi.structural_walk(function, (GenericConst, visit))
     return uses
-
-
-def replace_constants(module: tvm.IRModule, replace: Callable[[GenericConst], GenericConst]) -> tvm.IRModule:
-    """Return the module with every constant array replaced; a node that is used twice is replaced by one node."""
-    replacements: dict[int, GenericConst] = {}
-
-    def replace_once(constant: GenericConst) -> GenericConst:
-        # Other constants, such as texts, are small and stay in the skeleton.
-        if not isinstance(constant.value, tvm.runtime.Tensor):
-            return constant
-        node = constant.__chandle__()
-        if node not in replacements:
-            replacements[node] = replace(constant)
-        return replacements[node]
-
-    result = module.clone()
-    for name, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            result.update_func(name, tvm_ffi.structural_map(function, (GenericConst, replace_once)))
-    return result
 
 
 def _digest_in(placeholder: GenericConst) -> str:

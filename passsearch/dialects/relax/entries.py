@@ -1,4 +1,4 @@
-"""Entry functions: those that a caller runs. A network has ``main``, or one ``main_NAME`` for each of several cases."""
+"""Names of functions, and modules of some of them as entry functions: those that a caller runs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,17 +8,6 @@ from tvm import relax
 
 from passsearch.core import MAIN
 from passsearch.errors import UserError
-
-
-def entries(module: tvm.IRModule) -> list[tvm.ir.GlobalVar]:
-    """Return the variables of the entry functions, by name."""
-    functions = {
-        variable.name_hint: variable
-        for variable, function in module.functions_items()
-        if isinstance(function, relax.Function)
-    }
-    names = [MAIN] if MAIN in functions else sorted(name for name in functions if name.startswith(f"{MAIN}_"))
-    return [functions[name] for name in names]
 
 
 def function_names(module: tvm.IRModule) -> list[str]:

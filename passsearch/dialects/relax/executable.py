@@ -15,9 +15,9 @@ from tvm import relax
 
 from passsearch.core import MAIN
 from passsearch.dialects.contract import RUNTIME, Array, Artifact, Executable, KernelCalls, KernelRun, KernelRuns
-from passsearch.dialects.relax.separate_weights import TABLE, read_weights
 from passsearch.dialects.shared import parse_device
 from passsearch.standalone.relax.cpu_schedules import PACKED
+from passsearch.standalone.relax.deployment.separate_weights import TABLE, read_weights
 
 NETWORK, TIMED = "network.so", "passsearch_timed"
 _NUMBERS = itertools.count()

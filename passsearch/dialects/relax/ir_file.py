@@ -1,6 +1,5 @@
 """Relax modules as files: TVM's JSON, with a parameter file beside it."""
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,17 +7,17 @@ from typing import TextIO
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import MAIN, DeclaredInput
 from passsearch.dialects.constant_table import MAPPED_BYTES
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.relax.constants import replace_constants
-from passsearch.dialects.relax.entries import entries, function_names, select
+from passsearch.dialects.relax.entries import function_names, select
 from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
+from passsearch.standalone.relax.deployment.network_file import read_network, replace_constants
+from passsearch.standalone.relax.deployment.separate_weights import entries, lift_constants, tensor_bytes
 
 
 def read(source: ModelSource) -> tvm.IRModule:
@@ -44,12 +43,12 @@ def read_entries(source: ModelSource) -> tvm.IRModule:
 
 def list_functions(path: Path) -> list[str]:
     """Return the names of the functions in a file that could be tuned."""
-    return function_names(read_ir_file(path, ir="Relax")[0])
+    return function_names(read_ir_file(path, ir="Relax", read=read_network)[0])
 
 
 def _read_bound(source: ModelSource, functions: Sequence[str]) -> tvm.IRModule:
     """Return the module of an IR file, with the parameters of some functions as constants."""
-    module, params = read_ir_file(source.path, ir="Relax")
+    module, params = read_ir_file(source.path, ir="Relax", read=read_network)
     require_functions(source.path, functions, present=function_names(module))
     for name in functions if params else ():
         own = {str(parameter.name) for parameter in module[name].params}
@@ -113,35 +112,8 @@ def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     names: dict[int, str] = {}
     lifted = module.clone()
     for entry in entries(module):
-        lifted.update_func(entry, lift_constants(module[entry], names, values))
+        lifted.update_func(entry, lift_constants(module[entry], names, values, least_bytes=EXTERNAL_BYTES))
     save(lifted, path, params=values)
-
-
-def lift_constants(
-    function: relax.Function,
-    names: dict[int, str],
-    values: dict[str, tvm.runtime.Tensor],
-    *,
-    least_bytes: int = EXTERNAL_BYTES,
-) -> relax.Function:
-    """Return a function with further parameters in place of large constants, which are added to ``values``."""
-    variables: dict[int, relax.Var] = {}
-
-    def lift(constant: GenericConst) -> relax.Expr:
-        data = constant.value
-        if not isinstance(data, tvm.runtime.Tensor) or tensor_bytes(data) < least_bytes:
-            return constant
-        # By node and not by value: a constant that is used twice gets one variable, two equal constants get two.
-        node = constant.__chandle__()
-        if node not in variables:
-            name = names.setdefault(node, f"constant:{len(names)}")
-            variables[node] = relax.Var(name, constant.ty)
-            values[name] = data
-        return variables[node]
-
-    body = tvm_ffi.structural_map(function.body, (GenericConst, lift))
-    params = [*function.params, *variables.values()]
-    return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs)
 
 
 def write_json(module: tvm.IRModule, file: TextIO) -> None:
@@ -167,11 +139,6 @@ def write_json(module: tvm.IRModule, file: TextIO) -> None:
 def _json_data(data: tvm.runtime.Tensor) -> str:
     """Return how TVM's JSON writes the content of an array."""
     return re.search(r'"data":"([^"]*)"', tvm.ir.save_json(data))[1]  # type: ignore[index]
-
-
-def tensor_bytes(data: tvm.runtime.Tensor) -> int:
-    """Return the size of an array."""
-    return math.prod(map(int, data.shape)) * ((int(tvm_ffi.dtype(data.dtype).bits) + 7) // 8)
 
 
 def _tensor(value: object) -> tvm.runtime.Tensor:

@@ -15,10 +15,10 @@ from tvm.s_tir.stmt import SBlock
 from passsearch.core import MAIN, TensorType
 from passsearch.dialects.case_inputs import random_inputs
 from passsearch.dialects.contract import Array, CompileError, Kernel, KernelExecutable
-from passsearch.dialects.relax.entries import entries
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.shared import error_line
 from passsearch.standalone.relax.deployment.code_generation import CPU, generate_code
+from passsearch.standalone.relax.deployment.separate_weights import entries
 
 CALL = "relax.call_tir"
 

@@ -14,9 +14,9 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
-from passsearch.dialects.relax.entries import entries
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.shared import Producers, flatten_producers
+from passsearch.standalone.relax.deployment.separate_weights import entries
 
 _NAMESPACES = re.compile(r"^relax\.(?:(?:nn|vision|image|builtin|memory|vm)\.)*")
 _KINDS = {

@@ -128,6 +128,9 @@ class Built {
     return content.str();
   }
 
+  // Returns whether the folder has had a file when it was built.
+  bool Has(const std::string& name) const { return digests_.count(name) > 0; }
+
   const std::vector<Input>& Inputs(const std::string& function) const {
     auto found = functions_.find(function);
     if (found != functions_.end()) return found->second;

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <dlpack/dlpack.h>
@@ -36,18 +37,23 @@ inline std::string TextAfter(const std::string& header, const std::string& key, 
   return header.substr(begin + 1, header.find(last, begin + 1) - begin - 1);
 }
 
-// Format: numpy/lib/format.py, version 1.0.
-inline Array ReadArray(const std::string& content) {
-  if (content.size() < 10 || content.compare(1, 5, "NUMPY") != 0) throw std::runtime_error("An example is no .npy file");
+// Reads type and shape, and returns where the elements begin. Format: numpy/lib/format.py, version 1.0.
+inline size_t ReadHeader(std::string_view content, Array* array) {
+  if (content.size() < 10 || content.substr(1, 5) != "NUMPY") throw std::runtime_error("An array is no .npy file");
   size_t length = static_cast<unsigned char>(content[8]) + 256 * static_cast<unsigned char>(content[9]);
-  std::string header = content.substr(10, length);
-  Array array;
-  array.type = TextAfter(header, "descr", '\'', '\'');
+  std::string header(content.substr(10, length));
+  array->type = TextAfter(header, "descr", '\'', '\'');
   std::istringstream sizes(TextAfter(header, "shape", '(', ')'));
   for (std::string size; std::getline(sizes, size, ',');) {
-    if (size.find_first_of("0123456789") != std::string::npos) array.shape.push_back(std::stoll(size));
+    if (size.find_first_of("0123456789") != std::string::npos) array->shape.push_back(std::stoll(size));
   }
-  array.bytes.assign(content.begin() + 10 + length, content.end());
+  return 10 + length;
+}
+
+inline Array ReadArray(const std::string& content) {
+  Array array;
+  size_t begin = ReadHeader(content, &array);
+  array.bytes.assign(content.begin() + begin, content.end());
   return array;
 }
 

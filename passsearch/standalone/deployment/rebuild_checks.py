@@ -56,7 +56,7 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
             ``build(module, options, target, folder)`` and ``open(folder, inputs, target, function)``, which returns the
             function that runs one entry function of what was built, and one that returns its inputs as they are in
             memory.
-        files: Names of the files that ``build`` writes.
+        files: Names of the files and folders that ``build`` may write.
         record: The content of the pipeline file.
     """
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
@@ -89,8 +89,8 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
             )
             checked_files.write_sums(folder)
             checked_files.put_in_place(folder, options.out)
-            examples = [loader_command.EXAMPLES] if record["expected"] else []
-            print(f"written to {options.out}: {', '.join([*files, *examples])}")
+            names = [name for name in (*files, loader_command.EXAMPLES) if (folder / name).exists()]
+            print(f"written to {options.out}: {', '.join(names)}")
 
 
 @contextlib.contextmanager
@@ -107,11 +107,7 @@ def explain(note: str) -> Any:
 
 def transform_and_build(compiler: Any, record: Any, *, target: Any, folder: Path, note: str) -> dict[str, list[Any]]:
     """Apply the passes and build the network into the folder; return the inputs of its entry functions."""
-    module = compiler.load(HERE / "network.json")
-    check_hash(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)
-    entries = list(dict.fromkeys(call["entry"] for call in record.get("calls", ()))) or [loader_command.MAIN]
-    inputs = {entry: compiler.inputs(module, entry) for entry in entries}
-    module, apply_s = apply_passes(compiler, module, record, target=target, note=note)
+    module, inputs, apply_s = load_and_transform(compiler, record, target=target, note=note)
     build_s = build(compiler, module, record, target=target, folder=folder)
     print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
     return inputs
@@ -158,8 +154,20 @@ def print_introduction(record: Any, target: str | None, *, version: str) -> str:
     return "".join(f" ({note})" for note in notes)
 
 
-def apply_passes(compiler: Any, module: Any, record: Any, *, target: Any, note: str) -> Any:
-    """Apply every recorded pass and check the IR after it; return the module and the seconds the passes took."""
+def load_and_transform(
+    compiler: Any, record: Any, *, target: Any, note: str
+) -> tuple[Any, dict[str, list[Any]], float]:
+    """Load the network, apply every recorded pass, and check the IR before and after it.
+
+    Only the last module is held, because a pass may return all weights in another layout.
+
+    Returns:
+        The module, the inputs of the entry functions, and the seconds the passes took.
+    """
+    module = compiler.load(HERE / "network.json")
+    check_hash(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)
+    entries = list(dict.fromkeys(call["entry"] for call in record.get("calls", ()))) or [loader_command.MAIN]
+    inputs = {entry: compiler.inputs(module, entry) for entry in entries}
     total_s = 0.0
     for number, step in enumerate(record["passes"], start=1):
         place = f"pass {number} of {len(record['passes'])}, {step['name']}"
@@ -170,7 +178,7 @@ def apply_passes(compiler: Any, module: Any, record: Any, *, target: Any, note: 
         total_s += seconds
         check_hash(compiler.hash(module), record["states"][number], place=place, note=note)
         print(f"hash ok, {seconds:.2f} s")
-    return module, total_s
+    return module, inputs, total_s
 
 
 def local_arguments(step: Any) -> dict[str, Any]:

@@ -56,13 +56,13 @@ class Packing:
         return [split // self.width, *others, split % self.width]
 
     def array(self, array: Any) -> Any:
-        """Return the array in this layout."""
+        """Return the array in this layout, as a view where no elements repeat."""
         moved = np.moveaxis(array, self.dimension, 0)
         if self.repeats:
             begins = np.minimum(np.arange(self.count) * self.width, self.size - self.width)
             moved = moved[(begins[:, None] + np.arange(self.width)).ravel()]
         parts = moved.reshape(-1, self.width, *moved.shape[1:])
-        return np.ascontiguousarray(np.moveaxis(parts, 1, -1))
+        return np.moveaxis(parts, 1, -1)
 
 
 class Access:

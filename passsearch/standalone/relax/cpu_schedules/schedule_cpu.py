@@ -137,11 +137,10 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
     def pack(constant: Any, packing: Packing | None) -> Any:
         if packing is None:
             return constant
-        values = constant.value.numpy()
+        values = _values(constant.value)
         key = (_digest(values), str(constant.ty), packing)
         if key not in constants:
-            # A tensor of TVM's, because ``const`` narrows a numpy array of 64 bits to 32.
-            constants[key] = relax.const(tvm.runtime.tensor(packing.array(values)))
+            constants[key] = relax.const(_tensor(packing.array(values)))
         return constants[key]
 
     def replace_call(call: Any) -> Any:
@@ -156,6 +155,21 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
     for entry in _entries(module):
         module.update_func(entry, tvm_ffi.structural_map(module[entry], (relax.Call, replace_call)))
     return relax.transform.DeadCodeElimination()(module)
+
+
+def _values(data: Any) -> Any:
+    """Return an array of TVM's as one of numpy: on the same memory, except for types that numpy lacks."""
+    return np.from_dlpack(data) if hasattr(np, str(data.dtype)) else data.numpy()
+
+
+def _tensor(values: Any) -> Any:
+    """Return an array of TVM's with these values, which are copied once."""
+    # Not by ``relax.const`` of numpy's array, which narrows 64 bits to 32.
+    if not hasattr(np, str(values.dtype)):
+        return tvm.runtime.tensor(values)
+    tensor = tvm.runtime.empty(values.shape, str(values.dtype))
+    np.copyto(np.from_dlpack(tensor), values)
+    return tensor
 
 
 def _digest(values: Any) -> bytes:

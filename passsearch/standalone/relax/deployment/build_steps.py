@@ -12,8 +12,10 @@ import code_generation
 import cuda_libraries
 import legalization
 import lowering
+import network_file
 import network_loader
 import rebuild_checks
+import separate_weights
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -34,7 +36,7 @@ class Relax:
 
     def load(self, path: Path) -> Any:
         """Return the network."""
-        return tvm.ir.load_json(path.read_text())
+        return network_file.read_network(path)
 
     def apply(self, module: Any, transform: Any, target: Any) -> Any:
         """Return the network after one pass; some passes read the current target."""
@@ -59,10 +61,12 @@ class Relax:
         if target.kind.name == "cuda":
             prepare_cuda(compiler)
         with target, context:
-            lowered = lowering.lower(module, level=options["opt_level"], target=target)
+            network = lowering.lower(module, level=options["opt_level"], target=target)
+            if code_generation.CPU in target.keys:
+                network = separate_weights.separate_weights(network, folder, separate_weights.save)
             threads = len(os.sched_getaffinity(0))
             code_generation.write_library(
-                lowered, target, folder / network_loader.NETWORK, threads=threads, cc=compiler
+                network, target, folder / network_loader.NETWORK, threads=threads, cc=compiler
             )
 
     def inputs(self, module: Any, function: str) -> list[Any]:
@@ -93,4 +97,5 @@ def prepare_cuda(compiler: str) -> None:
 
 def main(record: Any) -> None:
     """Run the command line of build_model.py."""
-    rebuild_checks.rebuild(Relax(), (network_loader.NETWORK,), record)
+    files = (network_loader.NETWORK, separate_weights.TABLE, separate_weights.FOLDER)
+    rebuild_checks.rebuild(Relax(), files, record)

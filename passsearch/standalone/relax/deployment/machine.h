@@ -2,11 +2,17 @@
 #ifndef MACHINE_H_
 #define MACHINE_H_
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/json.h>
 #include <tvm/ffi/extra/module.h>
 #include <tvm/ffi/function.h>
 #include <tvm/runtime/base.h>
@@ -17,19 +23,55 @@
 
 namespace ffi = tvm::ffi;
 
-// The library of a network, whose constants all machines share.
+// A file in memory. All processes that map it share its pages; changes stay within this process.
+struct MappedFile {
+  explicit MappedFile(const std::string& path) {
+    int file = open(path.c_str(), O_RDONLY);
+    struct stat status {};
+    if (file >= 0 && fstat(file, &status) == 0) {
+      size = static_cast<size_t>(status.st_size);
+      begin = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0));
+    }
+    if (file >= 0) close(file);
+    if (begin == MAP_FAILED) throw std::runtime_error(path + " cannot be mapped.");
+  }
+
+  void AllocData(DLTensor* tensor) { tensor->data = begin + offset; }
+  void FreeData(DLTensor*) { munmap(begin, size); }
+
+  char* begin = static_cast<char*>(MAP_FAILED);
+  size_t size = 0, offset = 0;
+};
+
+inline ffi::Tensor MapArray(const std::string& path) {
+  MappedFile file(path);
+  Array array;
+  file.offset = ReadHeader(std::string_view(file.begin, file.size), &array);
+  return ffi::Tensor::FromNDAlloc(file, ffi::ShapeView(array.shape.data(), array.shape.size()),
+                                  TypeNamed(array.type).type, DLDevice{kDLCPU, 0});
+}
+
+// The library of a network, whose constants all machines share, and the weights of a function that are beside it.
 struct Weights {
   Weights(const Built& built, const std::string& function)
-      : library(ffi::Module::LoadFromFile(built.Path("network.so"))), function(function) {}
+      : library(ffi::Module::LoadFromFile(built.Path("network.so"))), function(function) {
+    if (!built.Has("weights.json")) return;
+    auto names = ffi::json::Parse(built.Read("weights.json")).cast<ffi::Map<ffi::String, ffi::Array<ffi::String>>>();
+    for (const ffi::String& name : names.at(function)) {
+      tensors.push_back(MapArray(built.Path("constants/" + std::string(name) + ".npy")));
+    }
+  }
 
   ffi::Module library;
   std::string function;
+  std::vector<ffi::Tensor> tensors;
 };
 
 class Machine {
  public:
   Machine(const Weights& weights, const std::vector<Input>&)
-      : machine_(weights.library->GetFunction("vm_load_executable").value()().cast<ffi::Module>()) {
+      : machine_(weights.library->GetFunction("vm_load_executable").value()().cast<ffi::Module>()),
+        weights_(weights.tensors) {
     const int kPooledAllocator = 2;
     machine_->GetFunction("vm_initialization").value()(static_cast<int>(kDLCPU), 0, kPooledAllocator);
     function_ = machine_->GetFunction(weights.function).value();
@@ -44,6 +86,7 @@ class Machine {
                                                  TypeNamed(array.type).type, DLDevice{kDLCPU, 0}));
     }
     for (const ffi::Tensor& tensor : tensors) arguments.emplace_back(tensor);
+    for (const ffi::Tensor& tensor : weights_) arguments.emplace_back(tensor);
     ffi::Any result;
     function_.CallPacked(ffi::PackedArgs(arguments.data(), arguments.size()), &result);
     std::vector<Array> outputs;
@@ -70,6 +113,7 @@ class Machine {
 
   ffi::Module machine_;
   ffi::Function function_;
+  std::vector<ffi::Tensor> weights_;
 };
 
 #endif  // MACHINE_H_

@@ -9,6 +9,7 @@ import checked_files
 import cuda_libraries
 import loader_command
 import machine_pool
+import separate_weights
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -31,7 +32,17 @@ def load(folder: str | Path, device: str | None = None, function: str = "main", 
     built = checked_files.Built(Path(folder))
     loader_command.check_machine(built, tvm.__version__)
     built.path(NETWORK)
+    check_weights(built, function)
     return open_network(built.folder, built.function(function), device or built.device, function, machines=machines)
+
+
+def check_weights(built: Any, function: str) -> None:
+    """Raise an error if a weight of a function has changed."""
+    # A table that the build has not written has no digest, and is refused.
+    if built.has(separate_weights.TABLE) or (built.folder / separate_weights.TABLE).exists():
+        built.path(separate_weights.TABLE)
+    for file in separate_weights.weight_files(built.folder).get(function, ()):
+        built.path(file.relative_to(built.folder).as_posix())
 
 
 def open_network(
@@ -48,17 +59,19 @@ def open_network(
         cuda_libraries.load_runtime("cc")
     place = tvm.device(device, 0)
     library = tvm.runtime.load_module(str(folder / NETWORK))
+    weights = separate_weights.read_weights(folder).get(function, ())
 
     def make() -> Any:
         machine = relax.VirtualMachine(library, place)
-        names = [machine._get_function_param_name(function, at) for at in range(machine._get_function_arity(function))]
+        number = machine._get_function_arity(function) - len(weights)
+        names = [machine._get_function_param_name(function, at) for at in range(number)]
         call = machine[function]
 
         def run(arrays: dict[str, Any]) -> list[Any]:
             tensors = {name: tvm.runtime.tensor(arrays[name], place) for name in names}
             if held is not None:
                 held.update(tensors)
-            return flatten(call(*tensors.values()))
+            return flatten(call(*tensors.values(), *weights))
 
         return run
 
