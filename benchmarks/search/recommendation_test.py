@@ -172,7 +172,7 @@ def judge_bound(corpus: Mapping[str, Networks]) -> dict[str, Any]:
     for (kind, name), gain in gains.items():
         family = corpus[kind][name].family
         others = [each for (where, other), each in gains.items() if corpus[where][other].family != family]
-        bound = search_bound(others, seconds="")
+        bound = search_bound(others, of="")
         if bound is not None:
             rows.append({"network": name, "processor": kind, "gain": gain - 1, "bound": bound.most})
     return {

@@ -78,21 +78,21 @@ def expected_gain(networks: Iterable[CorpusNetwork], sequence: str, *, over: str
     return StatedRatio.from_json(expected.to_json())
 
 
-def search_bound(searched: Iterable[float], *, seconds: str) -> SearchBound | None:
+def search_bound(searched: Iterable[float], *, of: str) -> SearchBound | None:
     """Return what a search of a new network adds at most, from what searches of other networks have added.
 
     The bound is the one-sided prediction limit of the next value (Hahn and Meeker, Statistical Intervals, 1991).
 
     Args:
         searched: Throughput that each search found over that of the recommended sequence.
-        seconds: How long the searches took, in words.
+        of: Processors and time limits of the searches, in words.
     """
     logs = [math.log(max(1.0, ratio)) for ratio in searched]
     if len(logs) < LEAST_SEARCHED:
         return None
     # Both ends of an interval of 90 % leave 5 % outside.
     mean, interval = next_value_interval(logs, level=2 * BOUND_LEVEL - 1)
-    method = f"one-sided prediction limit from searches of {len(logs)} networks, {seconds}"
+    method = f"one-sided prediction limit from searches of {len(logs)} networks on {of}"
     return SearchBound(math.expm1(interval.high), math.expm1(mean), BOUND_LEVEL, len(logs), method)
 
 
@@ -174,7 +174,9 @@ def similar_processor(corpus: Corpus, target: str) -> str | None:
 
 def _bound(corpus: Corpus) -> SearchBound | None:
     """Return what a search adds at most, from the searches on all kinds of processors."""
-    networks = [each.networks for each in corpus.processors.values()]
-    limits = {row.search.seconds for rows in networks for row in rows.values() if row.search and row.search.seconds}
-    gains = [gain for rows in networks for gain in search_gains(rows).values()]
-    return search_bound(gains, seconds=f"of {min(limits):.0f} to {max(limits):.0f} s" if limits else "")
+    found = {kind: search_gains(each.networks) for kind, each in corpus.processors.items()}
+    rows = [corpus.processors[kind].networks[name] for kind, gains in found.items() for name in gains]
+    limits = {row.search.seconds for row in rows if row.search and row.search.seconds}
+    lengths = f" of {min(limits):.0f} to {max(limits):.0f} s" if limits else ""
+    where = " and ".join(kind for kind, gains in found.items() if gains)
+    return search_bound([gain for gains in found.values() for gain in gains.values()], of=f"{where}{lengths}")
