@@ -98,7 +98,7 @@ def test_the_bound_is_above_what_searches_found_on_average() -> None:
     gains = [1.0, 1.01, 1.02, 1.03, 1.04]
     bound = search_bound(gains, of="znver2 of 300 s")
     assert bound is not None and bound.mean == pytest.approx(math.prod(gains) ** 0.2 - 1) and bound.most > 0.04
-    assert "of 5 networks, of 300 s" in bound.method
+    assert "of 5 networks on znver2 of 300 s" in bound.method
     assert search_bound(gains[:4], of="") is None
 
 
