@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from passsearch.api import (
         CompiledNetwork,
+        InputError,
         TuneResult,
         ablate,
         analyze,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         compare,
         compile,  # noqa: A004
         explore,
+        load,
         load_pipeline,
         profile,
         session,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledNetwork",
+    "InputError",
     "TuneResult",
     "__version__",
     "ablate",
@@ -41,6 +44,7 @@ __all__ = [
     "compare",
     "compile",
     "explore",
+    "load",
     "load_pipeline",
     "profile",
     "session",

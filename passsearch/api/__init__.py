@@ -6,17 +6,20 @@ from passsearch.api.benchmark import bench
 from passsearch.api.catalog import catalog_entry
 from passsearch.api.common import Progress, session
 from passsearch.api.comparison import analyze, compare
+from passsearch.api.compiled_network import CompiledNetwork, load
 from passsearch.api.compiling import compile  # noqa: A004 -- the name that users of torch.compile expect
 from passsearch.api.exploration import check_space, explore
 from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.profiling import profile
-from passsearch.api.results import AppliedPipeline, CompiledNetwork
+from passsearch.api.results import AppliedPipeline
 from passsearch.api.tuning import Best, TuneResult, audit, tune
+from passsearch.standalone.deployment.machine_pool import InputError
 
 __all__ = [
     "AppliedPipeline",
     "Best",
     "CompiledNetwork",
+    "InputError",
     "LoadedPipeline",
     "Progress",
     "TuneResult",
@@ -30,6 +33,7 @@ __all__ = [
     "compare",
     "compile",
     "explore",
+    "load",
     "load_pipeline",
     "profile",
     "session",
