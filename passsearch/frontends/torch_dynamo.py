@@ -178,7 +178,17 @@ def _state(tensor: torch.Tensor) -> tuple[int, int | None]:
 
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(one.numel() and other.numel() and torch._C._overlaps(one, other))
+    """Return whether two tensors share memory, or lie in each other's gaps, where nobody looks closer."""
+    if not one.numel() or not other.numel() or one.untyped_storage()._cdata != other.untyped_storage()._cdata:
+        return False
+    (begin, end), (first, last) = _extent(one), _extent(other)
+    return begin < last and first < end
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the address of a tensor's first byte, and that after its last one."""
+    elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + elements * tensor.element_size()
 
 
 def _trains(node: Any) -> bool:

@@ -4,7 +4,6 @@ PACKAGES is a folder with what passsearch needs, which comes after this interpre
 """
 
 import gc
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -43,13 +42,19 @@ def close(one, other):
     torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def refusal(*arguments, **named):
+def error_of(kind, call):
+    """Return the text of the error that a call raises."""
     try:
-        compiled(*arguments, **named)
-    except passsearch.InputError as error:
-        assert "\n" not in str(error)
+        call()
+    except kind as error:
         return str(error)
-    raise AssertionError("a wrong call was not refused")
+    raise AssertionError("nothing was raised")
+
+
+def refusal(*arguments, **named):
+    text = error_of(passsearch.InputError, lambda: compiled(*arguments, **named))
+    assert "\n" not in text
+    return text
 
 
 def told(call):
@@ -87,15 +92,10 @@ assert refusal(image[:1], extra, scale=scale).startswith("`image` must be float3
 assert "is float64[2, 3, 8, 8]; convert it: value.to(torch.float32)" in refusal(image.double(), extra, scale=scale)
 assert refusal(image.to("meta"), extra, scale=scale).startswith("`image` is on meta, and the network runs on cpu")
 gradient = compiled(image.clone().requires_grad_(), extra, scale=scale)["scores"].sum()
-try:
-    gradient.backward()
-except RuntimeError as error:
-    assert "compiles inference" in str(error)
-else:
-    raise AssertionError("a gradient was lost silently")
-temporary = compiled["folder"]
-del compiled
-assert not os.path.exists(temporary)
+assert "compiles inference" in error_of(RuntimeError, gradient.backward)
+temporary = Path(compiled["folder"])
+compiled = None
+assert not temporary.exists()
 
 # Within torch.compile: two graphs, with and without gradients, of which each is built once.
 fast = torch.compile(module, backend=BACKEND)
@@ -112,14 +112,10 @@ with torch.no_grad():
     lines = told(lambda: close(fast(other, extra)["scores"], module(other, extra)["scores"]))
     assert lines and all("leaves" in line for line in lines)
 module.train()
-try:
-    fast(image, extra, scale=scale)
-except Exception as error:
-    assert "`batch_norm` in `forward` (call_modules.py, line" in str(error) and "is in training mode" in str(error)
-else:
-    raise AssertionError("training mode was not refused")
+text = error_of(RuntimeError, lambda: fast(image, extra, scale=scale))
+assert "`batch_norm` in `forward` (call_modules.py, line" in text and "is in training mode" in text
 torch._dynamo.reset()
-del fast
+fast = None
 gc.collect()
 # PyTorch itself keeps what it has made of the rest of a function behind a graph break.
 assert len(torch_backend._networks) < 2, "a network outlives the function that was compiled"

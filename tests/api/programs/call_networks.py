@@ -4,9 +4,9 @@ PACKAGES is a folder with what passsearch needs, which comes after this interpre
 """
 
 import gc
-import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 packages, folder = sys.argv[1:]
@@ -17,6 +17,7 @@ import onnx  # noqa: E402
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import passsearch  # noqa: E402
+from passsearch.errors import UserError  # noqa: E402
 
 rng = np.random.default_rng(0)
 weight = rng.standard_normal((6, 4), "f4")
@@ -45,12 +46,17 @@ def check(outputs: dict[str, np.ndarray], left: np.ndarray, bias: np.ndarray) ->
     assert np.array_equal(outputs["same"], bias) and np.array_equal(outputs["weight"], weight)
 
 
-def refusal(*arrays: object, **named: object) -> str:
+def error_of(kind: type[Exception], call: Callable[[], object]) -> str:
+    """Return the text of the error that a call raises."""
     try:
-        compiled(*arrays, **named)
-    except passsearch.InputError as error:
+        call()
+    except kind as error:
         return str(error)
-    raise AssertionError("a wrong call was not refused")
+    raise AssertionError("nothing was raised")
+
+
+def refusal(*arrays: object, **named: object) -> str:
+    return error_of(passsearch.InputError, lambda: compiled(*arrays, **named))
 
 
 left, bias = rng.standard_normal((3, 6), "f4"), rng.standard_normal((3, 4), "f4")
@@ -102,11 +108,11 @@ again = passsearch.load(saved)
 check(again(left, bias), left, bias)
 assert again.pipeline == compiled.pipeline and again["folder"] == str(saved)
 
-temporary = compiled["folder"]
-assert os.path.exists(temporary)
-del compiled
+temporary = Path(compiled["folder"])
+assert temporary.exists()
+compiled = None
 gc.collect()
-assert not os.path.exists(temporary), "the temporary folder outlives the network"
+assert not temporary.exists(), "the temporary folder outlives the network"
 check(again(left, bias), left, bias)
 
 
@@ -115,16 +121,11 @@ def mapped(path: Path) -> bool:
 
 
 assert mapped(saved)
-del again
+again = None
 gc.collect()
 assert not mapped(saved), "the library of a deleted network is still mapped"
 
 with (saved / "built" / "network.so").open("r+b") as file:
     file.seek(4096)
     file.write(b"damaged")
-try:
-    passsearch.load(saved)
-except passsearch.errors.UserError as error:
-    assert "has changed since it was made" in str(error), error
-else:
-    raise AssertionError("a damaged file was loaded")
+assert "has changed since it was made" in error_of(UserError, lambda: passsearch.load(saved))
