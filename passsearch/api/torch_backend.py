@@ -50,24 +50,34 @@ def compile_graph(
     given = _options(options, mode)
     _require_compiler()
     dynamo: Any = import_module("passsearch.frontends.torch_dynamo")
-    part = dynamo.GraphPart(graph, examples)
-    part.refuse_training()
-    if part.operators < dynamo.LEAST_OPERATORS:
+    with dynamo.outside_inference_mode():
+        part = dynamo.GraphPart(graph, examples)
+        part.refuse_training()
+        network = _network(part, given, dynamo.LEAST_OPERATORS, dynamo.tell_eager)
+    function: Callable[..., Any] = part.eager() if network is None else part.function(network)
+    return function
+
+
+def _network(
+    part: Any, options: Mapping[str, Any], least_operators: int, tell_eager: Callable[[str, str], None]
+) -> CompiledNetwork | None:
+    """Return the compiled network of a part; ``None`` if it must run eagerly."""
+    if part.operators < least_operators:
         _log.info("%s is too small to be compiled", part.name)
-        return part.eager()  # type: ignore[no-any-return]
+        return None
     if reason := part.obstacle():
-        dynamo.tell_eager(part.name, reason)
-        return part.eager()  # type: ignore[no-any-return]
+        tell_eager(part.name, reason)
+        return None
     # Dynamo gives the same graph again where gradients are switched on or off.
-    key = part.key, repr(sorted(given.items()))
+    key = part.key, repr(sorted(options.items()))
     try:
-        network = _networks.get(key) or compile(part.module, part.examples, rivals=[], progress=False, **given)
+        network = _networks.get(key) or compile(part.module, part.examples, rivals=[], progress=False, **options)
         network.load()
     except PassSearchError as error:
-        dynamo.tell_eager(part.name, str(error).rstrip("."))
-        return part.eager()  # type: ignore[no-any-return]
+        tell_eager(part.name, str(error).rstrip("."))
+        return None
     _networks[key] = network
-    return part.function(network)  # type: ignore[no-any-return]
+    return network
 
 
 def _options(options: Mapping[str, Any] | None, mode: str | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -142,6 +143,12 @@ class GraphPart:
         yield from (value for place, value in enumerate(arguments) if place not in given)
         yield from self._graph.parameters()
         yield from self._graph.buffers()
+
+
+def outside_inference_mode() -> AbstractContextManager[None]:
+    """Return a context in which tensors count writes, as an export needs, also within ``torch.inference_mode()``."""
+    context: AbstractContextManager[None] = torch.inference_mode(mode=False)
+    return context
 
 
 def tell_eager(name: str, reason: str) -> None:

@@ -8,7 +8,7 @@ from passsearch.errors import UserError
 
 torch = pytest.importorskip("torch")
 
-from passsearch.frontends.torch_dynamo import GraphPart  # noqa: E402
+from passsearch.frontends.torch_dynamo import GraphPart, outside_inference_mode  # noqa: E402
 
 
 class Module(torch.nn.Module):
@@ -89,6 +89,17 @@ def test_changed_weights_give_no_wrong_number(change):
             assert torch.equal(fast(x), module(x)) and torch.equal(fast(x), module(x))
     compiled_again = len(backend.parts) > 1
     assert compiled_again or (backend.number == 1 and len([w for w in caught if "weights" in str(w.message)]) == 1)
+
+
+def test_inference_mode_is_as_good_as_no_gradients():
+    module, x, backend = Module().eval(), torch.randn(2, 4), Calls()
+    with torch.inference_mode():
+        made_inside = torch.randn(2, 4)
+        fast = torch.compile(module, backend=backend)
+        assert torch.equal(fast(x), module(x)) and torch.equal(fast(made_inside), module(made_inside))
+        assert backend.number == 2
+        with outside_inference_mode():
+            assert {GraphPart(part._graph, part._arguments).obstacle() for part in backend.parts} == {""}
 
 
 def test_a_backward_pass_to_the_weights_is_refused():
