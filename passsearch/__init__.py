@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from passsearch.api import (
         CompiledNetwork,
+        InputError,
         TuneResult,
         ablate,
         analyze,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         compare,
         compile,  # noqa: A004
         explore,
+        load,
         load_pipeline,
         profile,
         recommend,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CompiledNetwork",
+    "InputError",
     "TuneResult",
     "__version__",
     "ablate",
@@ -42,6 +45,7 @@ __all__ = [
     "compare",
     "compile",
     "explore",
+    "load",
     "load_pipeline",
     "profile",
     "recommend",

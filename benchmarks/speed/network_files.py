@@ -34,6 +34,15 @@ def make(name: str, file: str) -> None:
     """Write a network as ONNX."""
     import torch
 
+    module, inputs = module_of(name)
+    with torch.no_grad():
+        torch.onnx.export(module, (inputs,), file, dynamo=True, opset_version=18, external_data=False)
+
+
+def module_of(name: str) -> tuple[Any, Any]:
+    """Return a module in inference mode with random weights, and its inputs."""
+    import torch
+
     torch.manual_seed(0)
     if name in TIMM:
         import timm
@@ -42,8 +51,7 @@ def make(name: str, file: str) -> None:
         inputs = torch.randn(1, *module.default_cfg["input_size"])
     else:
         module, inputs = _transformer(name)
-    with torch.no_grad():
-        torch.onnx.export(module.eval(), (inputs,), file, dynamo=True, opset_version=18, external_data=False)
+    return module.eval(), inputs
 
 
 def _transformer(name: str) -> tuple[Any, Any]:

@@ -6,18 +6,21 @@ from passsearch.api.benchmark import bench
 from passsearch.api.catalog import catalog_entry
 from passsearch.api.common import Progress, session
 from passsearch.api.comparison import analyze, compare
+from passsearch.api.compiled_network import CompiledNetwork, load
 from passsearch.api.compiling import compile  # noqa: A004 -- the name that users of torch.compile expect
 from passsearch.api.exploration import check_space, explore
 from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.profiling import profile
 from passsearch.api.recommending import recommend
-from passsearch.api.results import AppliedPipeline, CompiledNetwork, Recommendation
+from passsearch.api.results import AppliedPipeline, Recommendation
 from passsearch.api.tuning import Best, TuneResult, audit, tune
+from passsearch.standalone.deployment.machine_pool import InputError
 
 __all__ = [
     "AppliedPipeline",
     "Best",
     "CompiledNetwork",
+    "InputError",
     "LoadedPipeline",
     "Progress",
     "Recommendation",
@@ -32,6 +35,7 @@ __all__ = [
     "compare",
     "compile",
     "explore",
+    "load",
     "load_pipeline",
     "profile",
     "recommend",

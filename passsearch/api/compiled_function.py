@@ -16,7 +16,7 @@ from passsearch.evaluate import BUILD, device_of, is_signed, sign
 from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
 from passsearch.store import read_deployment
-from passsearch.toolchain import get_toolchain
+from passsearch.toolchain import Toolchain, get_toolchain
 from passsearch.worker import run_script
 
 COMPILED = "compiled"
@@ -75,10 +75,16 @@ def compiled_function(
 
 def own_version() -> str:
     """Return the version of the TVM in this interpreter; empty without one."""
+    own = own_toolchain()
+    return "" if own is None else own.tvm_version
+
+
+def own_toolchain() -> Toolchain | None:
+    """Return this interpreter as a toolchain; ``None`` if it has no TVM that works."""
     try:
-        return get_toolchain("this").tvm_version
+        return get_toolchain("this")
     except UserError:
-        return ""
+        return None
 
 
 def _build(document: Mapping[str, Any], run: Path, *, folder: Path, catalogs: Sequence[Path], trust: bool) -> None:

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
 from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback, read_candidate
-from passsearch.api.results import CompiledNetwork
+from passsearch.api.compiled_function import own_toolchain
+from passsearch.api.compiled_network import CompiledNetwork
 from passsearch.api.rivals import Rivals
 from passsearch.core import (
     DEADLINE_S,
@@ -22,16 +24,21 @@ from passsearch.core import (
     expand_home,
     timestamp,
 )
+from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import Built, WorkerEvaluator
-from passsearch.export import SCRIPT, Deployment, check_replaceable, write_deployment
+from passsearch.evaluate import Built, Session, WorkerEvaluator
+from passsearch.export import COMPILATION, SCRIPT, Deployment, check_replaceable, write_deployment
+from passsearch.frontends import CallForm, call_form
 from passsearch.measure import Ratio, one_process_ratio
 from passsearch.results import ChosenPipeline, Compilation, Reference, StatedFailure, TriedPipeline
 from passsearch.search import NetworkAnalysis, analyze_network, recommended_sequences, with_prerequisites
-from passsearch.store import NETWORK
-from passsearch.worker import run_script
+from passsearch.store import NETWORK, write_json
+from passsearch.worker import ScratchFolder, run_script
 
 SCHEMA = "passsearch-compile/1"
+
+DEPLOYMENT = "deploy"
+"""Name of the deployment in a temporary folder."""
 
 RECOMMENDED = "recommended"
 """Name of the pipeline that is chosen by the network's features."""
@@ -53,7 +60,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     model: object,
     example_inputs: object = None,
     *,
-    to: str | Path,
+    to: str | Path | None = None,
     pipeline: str = RECOMMENDED,
     seconds: float = 0.0,
     rivals: Sequence[str] | None = None,
@@ -75,9 +82,13 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
 ) -> CompiledNetwork:
     """Compile a network without a search: build the recommended pipeline, check its outputs, export it.
 
+    What it returns is called like the network: ``fast = passsearch.compile(module, example)``, ``fast(image)``. It is
+    compiled in a process of its own, so that a compiler that crashes does not end the caller's.
+
     Args:
         model: The network: see ``tune``.
-        to: The folder to write: script, network and build, as ``export`` writes them.
+        to: The folder to write: script, network and build, as ``export`` writes them. A temporary one by default,
+            which is deleted with the result.
         pipeline: ``recommended``, or a pipeline as ``compare`` takes it.
         seconds: Time for building and timing other sequences that the recommendation may be worse than; the fastest is
             taken. 0 builds the recommended one only.
@@ -85,53 +96,97 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:
-        What was built, why, and how fast it is beside the rivals.
+        A function that says what was built, why, and how fast it is beside the rivals.
 
     Raises:
         UserError: No pipeline builds, or the import computes something else than the network's own framework.
         EnvironmentFault: There is no toolchain, or the machine fails.
     """
-    network, limits, folder = NetworkOptions.of(locals()), Limits.of(locals()), expand_home(to)
-    check_replaceable(folder)
-    start = monotonic()
-    with progress_callback(progress) as report:
-        report("importing the network", 0, 0)
-        session = network_session(model, example_inputs, network, limits)
-        # A name that does not exist is refused before the compiler imports the network.
-        named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
-        check_replaceable(folder, network=session.model.sha256)
-        with open_evaluator(session, remember=False) as evaluator:
-            beside = Rivals.find(evaluator.session, rivals)
-            analysis = analyze_network(evaluator.session, evaluator.network.summary)
-            candidates = _candidates(evaluator, analysis, named)
-            imported_s = monotonic() - start
-            tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
-            candidate, built = _best(tried)
-            report("exporting", 0, 0)
-            choice = _choice(candidate, tried if named is None else [])
-            deployed = _export(evaluator, candidate, folder, choice=choice)
-            built_s = monotonic() - start - imported_s
-            report("measuring beside other engines", 0, 0)
-            compared = beside.compare(evaluator, candidate, built)
-            rivals_s = monotonic() - start - imported_s - built_s
-        compilation = Compilation(
-            schema=SCHEMA,
-            compiled_at=timestamp(),
-            folder=str(deployed),
-            model=evaluator.session.model.source,
-            toolchain=evaluator.session.toolchain.name,
-            target=evaluator.session.target,
-            pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
-            classes=tuple(analysis.class_names),
-            tried=tuple(_row(each) for each in tried),
-            reference=Reference.from_json(evaluator.builder.source.to_json()),
-            seconds={"import": imported_s, "build": built_s, "rivals": rivals_s},
-            rivals=compared.engines,
-            others_percent=compared.others_percent,
-            python="" if session.cannot_run_reason else str(session.toolchain.python),
-            rivals_reason=compared.reason,
-        )
-        return CompiledNetwork(compilation.to_json())
+    network, limits = NetworkOptions.of(locals()), Limits.of(locals())
+    with ExitStack() as on_error:
+        scratch = None
+        if to is None:
+            scratch = ScratchFolder()
+            on_error.callback(scratch.close)
+            # What is compiled by this interpreter's TVM can be called here.
+            network, to = replace(network, toolchain=toolchain or _own_toolchain()), scratch.path / DEPLOYMENT
+        folder = expand_home(to)
+        check_replaceable(folder)
+        with progress_callback(progress) as report:
+            start = monotonic()
+            report("importing the network", 0, 0)
+            session = network_session(model, example_inputs, network, limits)
+            # A name that does not exist is refused before the compiler imports the network.
+            named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
+            check_replaceable(folder, network=session.model.sha256)
+            compilation, form = _compile(
+                session, named, folder, rivals=rivals, seconds=seconds, start=start, report=report
+            )
+        on_error.pop_all()
+    return CompiledNetwork(compilation.to_json(), scratch=scratch, form=form)
+
+
+def _own_toolchain() -> str | None:
+    """Return the name of this interpreter's toolchain, whose compiled files it loads; ``None`` if it has none."""
+    own = own_toolchain()
+    return own.name if own is not None and dialect(own.dialect).opener else None
+
+
+def _compile(
+    session: Session,
+    named: Candidate | None,
+    folder: Path,
+    *,
+    rivals: Sequence[str] | None,
+    seconds: float,
+    start: float,
+    report: Progress,
+) -> tuple[Compilation, CallForm]:
+    """Build, check, export and time a network.
+
+    Args:
+        session: The network.
+        named: The pipeline that the user names; ``None`` for those that are recommended.
+        folder: The folder of the deployment.
+        rivals: See ``compile``.
+        seconds: See ``compile``.
+        start: Time at which the call began.
+        report: Progress callback.
+    """
+    with open_evaluator(session, remember=False) as evaluator:
+        beside = Rivals.find(evaluator.session, rivals)
+        analysis = analyze_network(evaluator.session, evaluator.network.summary)
+        candidates = _candidates(evaluator, analysis, named)
+        imported_s = monotonic() - start
+        tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
+        candidate, built = _best(tried)
+        report("exporting", 0, 0)
+        choice = _choice(candidate, tried if named is None else [])
+        form = call_form(evaluator.session.model)
+        deployed = _export(evaluator, candidate, folder, choice=choice, form=form)
+        built_s = monotonic() - start - imported_s
+        report("measuring beside other engines", 0, 0)
+        compared = beside.compare(evaluator, candidate, built)
+        rivals_s = monotonic() - start - imported_s - built_s
+    compilation = Compilation(
+        schema=SCHEMA,
+        compiled_at=timestamp(),
+        folder=str(deployed),
+        model=evaluator.session.model.source,
+        toolchain=evaluator.session.toolchain.name,
+        target=evaluator.session.target,
+        pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
+        classes=tuple(analysis.class_names),
+        tried=tuple(_row(each) for each in tried),
+        reference=Reference.from_json(evaluator.builder.source.to_json()),
+        seconds={"import": imported_s, "build": built_s, "rivals": rivals_s},
+        rivals=compared.engines,
+        others_percent=compared.others_percent,
+        python="" if session.cannot_run_reason else str(session.toolchain.python),
+        rivals_reason=compared.reason,
+    )
+    write_json(deployed / COMPILATION, compilation.to_json())
+    return compilation, form
 
 
 def _candidates(evaluator: WorkerEvaluator, analysis: NetworkAnalysis, named: Candidate | None) -> Sequence[Candidate]:
@@ -196,7 +251,7 @@ def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:
     return f"were chosen by the network's features{timed}, without a search (sequence {candidate.name})"
 
 
-def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, choice: str) -> Path:
+def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, choice: str, form: CallForm) -> Path:
     """Write the deployment folder and build it by its own script, all checks included."""
     record = evaluator.deployment(candidate, evaluator.folder)
     if isinstance(record, Failure):
@@ -215,6 +270,7 @@ def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, c
         network=evaluator.folder / NETWORK,
         model={"name": model.name, "source": model.source, "sha256": model.sha256, "batch": model.batch},
         choice=choice,
+        form=form.to_json(),
         import_paths=opened.paths,
     )
     return write_deployment(folder, deployment, complete=lambda new: _build(evaluator, new))

@@ -17,7 +17,6 @@ from passsearch.report import (
     catalog_entry_text,
     comparison_html,
     comparison_text,
-    compiled_text,
     engines_html,
     engines_text,
     plotly_figure,
@@ -62,18 +61,6 @@ class Analysis(NetworkAnalysis):
 
     def _repr_html_(self) -> str:
         return analysis_html(self.to_json())
-
-
-class CompiledNetwork(dict[str, Any]):
-    """The result of ``compile``; its items are those of ``passsearch compile --json``."""
-
-    def __repr__(self) -> str:
-        return printable(compiled_text(results.Compilation.from_json(self)), keep="\n")
-
-    @property
-    def is_slower(self) -> bool:
-        """True if a rival is faster by the whole interval, of the fastest runs or of the medians."""
-        return any(rival.is_ahead for rival in results.Compilation.from_json(self).measured_rivals.values())
 
 
 class Recommendation(dict[str, Any]):

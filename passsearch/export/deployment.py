@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -23,6 +24,9 @@ from passsearch.store import NETWORK, write_json
 
 SCRIPT, ARTIFACT_FOLDER, LOADER = "build_model.py", "built", "run_model"
 """Names in a deployment folder: the script, the folder it writes the build to, and the compiled C++ loader."""
+
+COMPILATION = "compilation.json"
+"""What ``compile`` has found out of the network; the script does not read it."""
 
 FOLDERS = "folders"
 """Folder with copies of the files and folders among the arguments of passes."""
@@ -62,13 +66,21 @@ def write_deployment(
     _log.info("exporting %s to %s", deployment.pipeline, folder)
     check_replaceable(folder, network=str(deployment.model.get("sha256") or ""))
     sources = _find_sources(deployment)
-    # Beside the folder, not in the system's temporary folder: a rename works only within one file system.
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    try:
+    with partial_folder(folder) as partial:
         partial.mkdir(parents=True)
         _write_files(partial, deployment, sources=sources)
         complete(partial)
-        _move_into_place(partial, folder)
+        move_into_place(partial, folder)
+    return folder
+
+
+@contextmanager
+def partial_folder(folder: Path) -> Iterator[Path]:
+    """Yield the name of a folder that becomes ``folder``; what is left of it is deleted afterwards."""
+    # Beside the folder, not in the system's temporary folder: a rename works only within one file system.
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        yield partial
     except OSError as error:
         # The folder that becomes the export has a name that says nothing to the user.
         file = str(error.filename or "").replace(str(partial), str(folder))
@@ -78,7 +90,6 @@ def write_deployment(
         ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return folder
 
 
 @dataclass(frozen=True)
@@ -189,7 +200,7 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
     support_files = [file.name for file in deployment.dialect.script[1:]]
     files = [PIPELINE, SCRIPT, NETWORK, *support_files, *(source.name for source in sources.values())]
     # Written down whether or not there are any: they are what an export may have written, and what the next replaces.
-    files += [README, CONTAINER, REQUIREMENTS, FOLDERS]
+    files += [README, CONTAINER, REQUIREMENTS, FOLDERS, COMPILATION]
     return {
         "schema": SCHEMA,
         "dialect": deployment.dialect.name,
@@ -208,6 +219,7 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
         "mean_tolerance": deployment.mean_tolerance,
         "seed": deployment.seed,
         **({"reference": dict(deployment.reference)} if deployment.reference else {}),
+        **({"form": dict(deployment.form)} if deployment.form else {}),
         "expected": [dict(digest) for digest in deployment.output_digests],
     }
 
@@ -357,7 +369,7 @@ def _check_writable(folder: Path) -> None:
         ) from None
 
 
-def _move_into_place(partial: Path, folder: Path) -> None:
+def move_into_place(partial: Path, folder: Path) -> None:
     """Rename the new folder; an earlier export is restored if that fails."""
     if not folder.exists():
         partial.rename(folder)

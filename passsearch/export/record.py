@@ -45,6 +45,7 @@ class Deployment:
         calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
         ranges: Ranges of the values of inputs by name, which the inputs are made in.
         mean_tolerance: Largest deviation of an output's mean magnitude, as a share of it; ``None`` if it is unknown.
+        form: How the network is called (``passsearch.frontends.CallForm``).
         choice: How the passes were chosen, as the end of a sentence on them.
         warning: What a user must know of the gain, as a sentence; empty if there is nothing.
     """
@@ -68,6 +69,7 @@ class Deployment:
     reference: Mapping[str, Json] = field(default_factory=dict)
     ranges: Mapping[str, Json] = field(default_factory=dict)
     mean_tolerance: float | None = None
+    form: Mapping[str, Json] = field(default_factory=dict)
     choice: str = "were searched for it"
     warning: str = ""
 
@@ -140,6 +142,7 @@ def read_pipeline(path: Path) -> Deployment:
         reference=fields.typed("reference", dict) if "reference" in fields.values else {},
         mean_tolerance=fields.number("mean_tolerance") if fields.values.get("mean_tolerance") is not None else None,
         ranges=fields.typed("ranges", dict) if "ranges" in fields.values else {},
+        form=fields.typed("form", dict) if "form" in fields.values else {},
     )
 
 

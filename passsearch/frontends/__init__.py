@@ -1,5 +1,6 @@
 """Front ends: they turn a network of any framework into a model file that a worker can load."""
 
+from passsearch.frontends.call_form import CallForm, call_form, read_form
 from passsearch.frontends.foreign import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file, temporary_subfolder
 from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
@@ -9,12 +10,15 @@ from passsearch.frontends.resolve import resolve
 from passsearch.frontends.torch_values import with_all_program_values
 
 __all__ = [
+    "CallForm",
     "ModelFile",
     "OnnxNetwork",
     "cache_file_name",
+    "call_form",
     "digest_files",
     "find_code",
     "first_difference",
+    "read_form",
     "resolve",
     "resolve_onnx",
     "save_file",

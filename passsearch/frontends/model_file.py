@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from passsearch.core import PARTIAL, Case, InputRange, Json, TensorType, replace_durably, safe_file_name
 from passsearch.dialects.contract import SourceNetwork
 from passsearch.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from passsearch.frontends.call_form import CallForm
 
 Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
 
@@ -46,6 +49,7 @@ class ModelFile:
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
         live: Opens the user's object, which its own framework runs in this process; ``None`` for a file.
+        form: How the user's object is called; ``None`` for a file.
         original: The user's file with its input types, if this file is a copy of it with fixed sizes or evaluated
             constants.
     """
@@ -66,6 +70,7 @@ class ModelFile:
     limit: float | None = None
     otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
     live: Callable[[], SourceNetwork] | None = field(default=None, compare=False, repr=False)
+    form: "CallForm | None" = field(default=None, compare=False, repr=False)
     original: "ModelFile | None" = field(default=None, compare=False, repr=False)
 
     def to_request(self) -> dict[str, Json]:

@@ -15,6 +15,7 @@ from passsearch.errors import UserError
 from passsearch.frontends.source_runtimes.torch_runtime import to_array
 from passsearch.frontends.torch_aliases import AliasReads
 from passsearch.frontends.torch_call import TorchCall, named_results, tensor_results
+from passsearch.frontends.torch_form import TorchForm
 from passsearch.frontends.torch_state import ModuleState, is_same
 
 TOLERANCE = 1e-4
@@ -34,11 +35,13 @@ class CheckedRun:
 
     Attributes:
         results: The tensors among its results, as arrays.
+        form: How the module is called.
         has_aliases: True if the module writes to a view of a tensor that is read through another view: see
             ``AliasReads``.
     """
 
     results: Sequence[Array]
+    form: TorchForm
     has_aliases: bool
 
 
@@ -101,7 +104,8 @@ def check_run(module: Any, call: TorchCall, *, name: str, state: ModuleState) ->
     if not tensor_results(first):
         raise UserError(f"`{name}` returns no tensor; return a tensor, or a tuple, list or dict of tensors.")
     _tell(name, first, call=call, tensors=tensors)
-    return CheckedRun([to_array(tensor) for tensor in tensor_results(first)], has_aliases)
+    arrays = [to_array(tensor) for tensor in tensor_results(first)]
+    return CheckedRun(arrays, TorchForm.of(module, call, first), has_aliases)
 
 
 def _watched_run(module: Any, call: TorchCall) -> tuple[Any, tuple[torch.Tensor, ...], bool]:

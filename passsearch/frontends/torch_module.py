@@ -167,7 +167,7 @@ def _export(
             kind, path = _save_with_torch(plain(), call, name=name, request=request)
         inputs = {key: TensorType(tuple(tensor.shape), _dtype(tensor)) for key, tensor in call.tensors.items()}
         file = torchscript_file.with_inputs(path, request, name=name, inputs=inputs, kind=kind)
-        return replace(file, live=live)
+        return replace(file, live=live, form=checked.form)
 
     def live() -> TorchModule:
         return TorchModule(module, call, running=running)
@@ -186,7 +186,7 @@ def _export(
         # Without such a form, the comparison of the import with the module decides.
         with suppress(UserError):
             return with_torch()
-    return replace(file, otherwise=with_torch, live=live)
+    return replace(file, otherwise=with_torch, live=live, form=checked.form)
 
 
 # The names `_Plain` and `module` stand in the files that PyTorch writes. Another name would change the digest of every

@@ -28,7 +28,8 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
     """
     if device != "cpu":
         cuda_libraries.load_runtime("cc")  # called only where there is no driver
-    library = tvm.runtime.load_module(str(folder / NETWORK))
+    # TVM's own function keeps every library for the life of the process, with its weights.
+    library = tvm_ffi.load_module(str(folder / NETWORK), keep_module_alive=False)
     place = tvm.device(*parse_device(device))
     # A virtual machine runs one call at a time, and the function may be called by several threads.
     pool = MachinePool(lambda: relax.VirtualMachine(library, place)[MAIN], None if device == "cpu" else 1)

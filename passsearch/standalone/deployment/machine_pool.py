@@ -55,6 +55,42 @@ class MachinePool:
                 return self._make()
 
 
+class Signature:
+    """The inputs of a network, which arrays are compared with before a call.
+
+    Attributes:
+        inputs: ``[name, dtype, shape]`` of each input in order. An open size has a name in place of a number.
+    """
+
+    def __init__(self, inputs: Any) -> None:
+        self.inputs = inputs
+
+    def check(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return values by name as arrays; raise ``InputError`` for one that is missing, unknown or of another type."""
+        unknown = [name for name in given if name not in {each[0] for each in self.inputs}]
+        absent = [name for name, _, _ in self.inputs if name not in given]
+        if unknown or absent:
+            faults = [f"no input `{name}`" for name in unknown] + [f"`{name}` is missing" for name in absent]
+            raise InputError(f"{faults[0][0].upper()}{', '.join(faults)[1:]}; the network takes {self}")
+        sizes: dict[str, int] = {}
+        return {name: _check(name, given[name], dtype, shape, sizes) for name, dtype, shape in self.inputs}
+
+    def by_name(self, arrays: Any, named: Any) -> dict[str, Any]:
+        """Return the values of a call by name; see ``Network``."""
+        if len(arrays) == 1 and hasattr(arrays[0], "keys"):
+            arrays, named = (), {**arrays[0], **named}
+        if len(arrays) > len(self.inputs):
+            raise InputError(f"{len(arrays)} arrays are too many; the network takes {self}")
+        placed = {name: array for (name, _, _), array in zip(self.inputs, arrays)}
+        for name in placed:
+            if name in named:
+                raise InputError(f"`{name}` is there twice, by place and by name; the network takes {self}")
+        return {**placed, **named}
+
+    def __str__(self) -> str:
+        return ", ".join(f"`{name}` {_type(dtype, shape)}" for name, dtype, shape in self.inputs) or "no inputs"
+
+
 class Network:
     """A built network. Call it with arrays by place, by name, or with one mapping of names to arrays.
 
@@ -68,7 +104,7 @@ class Network:
 
     def __init__(self, make: Any, inputs: Any, machines: int | None = None) -> None:
         """See ``MachinePool``; a machine is a function of a mapping of names to arrays."""
-        self._pool = MachinePool(make, machines)
+        self._pool, self._signature = MachinePool(make, machines), Signature(inputs)
         self.inputs, self.machines = inputs, self._pool.machines
 
     def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
@@ -77,30 +113,7 @@ class Network:
 
     def check(self, *arrays: Any, **named: Any) -> dict[str, Any]:
         """Return the arrays by name; raise ``InputError`` if one is missing, unknown, or of another type or shape."""
-        given = self._by_name(arrays, named)
-        unknown = [name for name in given if name not in {each[0] for each in self.inputs}]
-        absent = [name for name, _, _ in self.inputs if name not in given]
-        if unknown or absent:
-            faults = [f"no input `{name}`" for name in unknown] + [f"`{name}` is missing" for name in absent]
-            raise InputError(f"{faults[0][0].upper()}{', '.join(faults)[1:]}; the network takes {self._signature()}")
-        sizes: dict[str, int] = {}
-        return {name: _check(name, given[name], dtype, shape, sizes) for name, dtype, shape in self.inputs}
-
-    def _by_name(self, arrays: Any, named: Any) -> dict[str, Any]:
-        if len(arrays) == 1 and hasattr(arrays[0], "keys"):
-            arrays, named = (), {**arrays[0], **named}
-        if len(arrays) > len(self.inputs):
-            raise InputError(f"{len(arrays)} arrays are too many; the network takes {self._signature()}")
-        placed = {name: array for (name, _, _), array in zip(self.inputs, arrays)}
-        for name in placed:
-            if name in named:
-                raise InputError(
-                    f"`{name}` is there twice, by place and by name; the network takes {self._signature()}"
-                )
-        return {**placed, **named}
-
-    def _signature(self) -> str:
-        return ", ".join(f"`{name}` {_type(dtype, shape)}" for name, dtype, shape in self.inputs) or "no inputs"
+        return self._signature.check(self._signature.by_name(arrays, named))
 
 
 def _check(name: str, value: Any, dtype: str, shape: Any, sizes: dict[str, int]) -> Any:
@@ -111,21 +124,39 @@ def _check(name: str, value: Any, dtype: str, shape: Any, sizes: dict[str, int])
         raise InputError(f"`{name}` is no array: {str(error).splitlines()[0]}") from None
     if array.dtype.kind in "OSU":
         raise InputError(f"`{name}` must be {_type(dtype, shape)}, and is {_kind(value)}; give an array of numbers")
+    check_type(name, str(array.dtype), array.shape, dtype, shape, sizes, 'numpy.asarray(value, "{}")')
+    return array
+
+
+def check_type(
+    name: str, actual: str, actual_shape: Any, dtype: str, shape: Any, sizes: dict[str, int], conversion: str
+) -> None:
+    """Raise ``InputError`` where a value has another dtype or shape than an input.
+
+    Args:
+        name: Name of the input.
+        actual: The value's dtype.
+        actual_shape: The value's shape.
+        dtype: The input's dtype.
+        shape: The input's shape.
+        sizes: Gets the open sizes, which are the same wherever they have one name.
+        conversion: Expression that converts a value, with ``{}`` for the dtype.
+    """
     if shape == ["*"]:
-        shape = array.shape
-    sized = zip(shape, array.shape)
-    wanted = [sizes.setdefault(size, actual) if isinstance(size, str) else size for size, actual in sized]
-    is_right_shape = len(shape) == array.ndim and list(array.shape) == wanted
-    if is_right_shape and str(array.dtype) == dtype:
-        return array
+        shape = actual_shape
+    sized = zip(shape, actual_shape)
+    wanted = [sizes.setdefault(size, own) if isinstance(size, str) else size for size, own in sized]
+    is_right_shape = len(shape) == len(actual_shape) and list(actual_shape) == wanted
+    if is_right_shape and actual == dtype:
+        return
     hint = ""
     if is_right_shape:
-        hint = f'; convert it: numpy.asarray(value, "{dtype}")'
-    elif len(shape) == array.ndim > 0 and list(array.shape[1:]) == wanted[1:] and str(array.dtype) == dtype:
+        hint = f"; convert it: {conversion.format(dtype)}"
+    elif len(shape) == len(actual_shape) > 0 and list(actual_shape[1:]) == wanted[1:] and actual == dtype:
         hint = f"; call it once for each batch of {wanted[0]}, or export the network for another size"
     open_sizes = "".join(f", where {size} is {sizes[size]}" for size in shape if size in sizes)
     wanted_type = f"{_type(dtype, shape)}{open_sizes}"
-    raise InputError(f"`{name}` must be {wanted_type}, and is {_type(array.dtype, array.shape)}{hint}")
+    raise InputError(f"`{name}` must be {wanted_type}, and is {_type(actual, actual_shape)}{hint}")
 
 
 def _kind(value: Any) -> str:
