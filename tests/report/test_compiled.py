@@ -23,23 +23,24 @@ AHEAD, BEHIND = rival(ratio(1.3), ratio(0.9)), rival(ratio(1.2), ratio(1.1))
 
 @pytest.fixture
 def document() -> CompiledNetwork:
-    return CompiledNetwork(
-        schema="passsearch/1",
-        compiled_at="",
-        reference={"kind": "source", "runtime": "ONNX Runtime 1.23", "reason": "", "outputs": [], "seconds": 0.0},
-        rivals={"onnxruntime": BEHIND, "openvino": AHEAD, "torch": {"failure": "it crashed"}},
-        rivals_reason="",
-        tried=[],
-        pipeline={"name": "schedule-cpu", "passes": ",".join(["FuseOps", *["FoldConstant"] * 21])},
-        model="net.onnx",
-        classes=[],
-        target="llvm",
-        toolchain="relax",
-        seconds={"import": 1.0, "build": 2.0, "rivals": 52.5},
-        folder="deploy",
-        others_percent=9.0,
-        python="relax/bin/python",
-    )
+    fields: dict[str, Any] = {
+        "schema": "passsearch/1",
+        "compiled_at": "",
+        "reference": {"kind": "source", "runtime": "ONNX Runtime 1.23", "reason": "", "outputs": [], "seconds": 0.0},
+        "rivals": {"onnxruntime": BEHIND, "openvino": AHEAD, "torch": {"failure": "it crashed"}},
+        "rivals_reason": "",
+        "tried": [],
+        "pipeline": {"name": "schedule-cpu", "passes": ",".join(["FuseOps", *["FoldConstant"] * 21])},
+        "model": "net.onnx",
+        "classes": [],
+        "target": "llvm",
+        "toolchain": "relax",
+        "seconds": {"import": 1.0, "build": 2.0, "rivals": 52.5},
+        "folder": "deploy",
+        "others_percent": 9.0,
+        "python": "relax/bin/python",
+    }
+    return CompiledNetwork(fields)
 
 
 def headline(document: dict[str, Any]) -> str:
