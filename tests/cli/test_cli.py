@@ -162,6 +162,7 @@ def test_without_a_c_compiler_the_error_says_so(
         (("tune", "zoo:resnet18", "--nonsense"), "--nonsense"),
         (("compare", "zoo:resnet18"), "Nothing to compare"),
         (("catalog", "show", "FoldConst"), "did you mean `FoldConstant`?"),
+        (("catalog", "show", "AS-0", "--dialect", "relax"), "it is a sequence of `relay`"),
         (("catalog", "list", "--catalog", "missing.yaml"), "Cannot read the catalog file `missing.yaml`"),
         (("toolchain", "remove", "other"), "Unknown toolchain `other`"),
         (("toolchain", "install", "nonsense"), "Unknown dialect `nonsense`"),
@@ -274,6 +275,7 @@ def test_a_page_that_cannot_be_written_is_refused(passsearch: Run, finished: Pat
         (("toolchain", "list"), {"toolchains"}),
         (("catalog", "list"), {"dialect", "passes", "sequences"}),
         (("catalog", "show", "FuseOps"), {"name", "parameters", "classes"}),
+        (("catalog", "show", "AS-0"), {"name", "pipeline", "source"}),
         (("doctor",), {"findings"}),
     ],
 )
