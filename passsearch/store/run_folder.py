@@ -247,6 +247,11 @@ def read_result(run: Path, *, keys: Collection[str] | None = None) -> dict[str, 
         UserError: There is no result, its schema is another one, or a key is missing or has a wrong value.
     """
     file = run / RESULT
+    if not file.exists() and (run / "run.json").exists():
+        raise UserError(
+            f"No result in `{run}` yet: the search in it is running, or was stopped before it measured enough; the "
+            "same command continues it."
+        )
     if not file.exists():
         raise UserError(
             f"No result in `{run}`; a run folder with result.json is needed, which a search writes (--out RUN)."
