@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from passsearch import __version__, cli
+from passsearch.cli.app import _explain_usage
 from passsearch.cli.bench import _read_engines
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault
@@ -267,6 +269,11 @@ def test_several_runs_are_set_side_by_side(passsearch: Run, finished: Path, tmp_
 
 def test_a_page_that_cannot_be_written_is_refused(passsearch: Run, finished: Path) -> None:
     assert_refused(passsearch("report", str(finished), "--html", str(finished)), 2, "--html")
+
+
+def test_an_error_that_ends_with_a_question_keeps_its_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _explain_usage(typer.BadParameter("Did you mean 'ablate'?")) == 2
+    assert "Did you mean 'ablate'? See: passsearch --help" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
