@@ -408,6 +408,20 @@ def test_estimators_that_contradict_each_other_are_both_shown(result: dict[str, 
     )
 
 
+def test_a_ratio_far_from_the_latencies_beside_it_is_explained(result: dict[str, Any]) -> None:
+    result["ratios"]["throughput"] = {"ratio": 4.1, "interval": [2.3, 7.5]}
+    result["ratios"]["throughput_of_medians"] = {"ratio": 2.8, "interval": [1.5, 5.2]}
+    text = result_text(read(result), width=400)
+    assert "throughput by fastest runs 4.10 [2.30, 7.50], by medians, as the latencies are, 2.80 [1.50, 5.20]" in text
+
+
+def test_rows_that_a_table_does_not_have_are_not_explained(result: dict[str, Any]) -> None:
+    assert "other rows: ratios to O3" in result_text(read(result), width=400)
+    result["baselines"] = [row for row in result["baselines"] if row["name"] == result["baseline"]["name"]]
+    alone = read({**result, "sequence": None, "pareto": []})
+    assert "other rows" not in result_text(alone, width=400)
+
+
 def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(result: dict[str, Any]) -> None:
     text = " ".join(result_text(read(result), width=400).split())
     expected = "kernels: 52 kernels timed in 372 variants, which decide between 10^17 combinations; predicted 9.76 ms"
