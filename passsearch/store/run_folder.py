@@ -235,6 +235,14 @@ def write_json(path: Path, data: Mapping[str, Any], *, writer: str = "") -> None
     replace_durably(partial, path)
 
 
+def seconds_without_baseline(log: Log) -> float:
+    """Return the time of the earlier starts of a run that has measured no baseline, so that no result needs them.
+
+    Once there is a baseline it is 0: a later start may have to make again what the result needs.
+    """
+    return log.earlier_s if log.kinds <= BASELINE_FACTS else 0.0
+
+
 def read_result(run: Path, *, keys: Collection[str] | None = None) -> dict[str, Any]:
     """Return the result of a finished run.
 
