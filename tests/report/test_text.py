@@ -469,7 +469,17 @@ def test_a_floor_that_is_no_estimate_is_no_number(result: dict[str, Any]) -> Non
     result["verdict"] |= {"noise_floor": 2.5e8, "improved": False, "ratio": 44.0, "interval": [0.001, 1e6]}
     assert "noise floor not estimated" in verdict_text(read(result)) and "44.0 [too wide]" in verdict_text(read(result))
     result["verdict"] |= {"noise_floor": None, "noise": 0.3, "processes": 2}
-    assert "too few processes to estimate a noise floor; differences of 30 % were seen" in verdict_text(read(result))
+    assert (
+        "too few processes to estimate a noise floor; equal builds or processes differed by up to 30 %"
+        in verdict_text(read(result))
+    )
+
+
+def test_a_baseline_that_wins_is_not_compared_with_itself(result: dict[str, Any]) -> None:
+    result["verdict"] |= {"objective": "compile_time", "confirmed": False, "reason": "no time"}
+    assert "times that of O3" in verdict_text(read(result))
+    result["best"] |= {"source": {"kind": "baseline", "name": "O3"}}
+    assert verdict_text(read(result)) == "not confirmed: no time"
 
 
 def test_what_is_recommended_instead_of_the_winner_is_said_with_the_reason(result: dict[str, Any]) -> None:
