@@ -1,12 +1,11 @@
 """What the catalog says about one pass, and its sequences checked on a network."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from passsearch.api.common import Progress, catalog_paths, network_session, open_evaluator
 from passsearch.api.results import CatalogPass
-from passsearch.catalog import find_entry
+from passsearch.catalog import find_named
 from passsearch.core import NetworkOptions, check_arguments
 from passsearch.dialects import DIALECTS
 from passsearch.evaluate import check_sequences
@@ -15,16 +14,17 @@ from passsearch.results import CheckedSequence
 
 @check_arguments
 def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[str | Path] = ()) -> CatalogPass:
-    """Return everything the catalog says about one pass.
+    """Return everything the catalog says about one pass, or about one named sequence.
 
     Args:
-        name: Name of the pass.
-        dialect: Name of the dialect; by default the first one that has the pass.
+        name: Name of the pass or sequence.
+        dialect: Name of the dialect; by default the first one that has the name.
 
     Raises:
-        UserError: There is no such pass or dialect, or a file has a mistake.
+        UserError: There is no such name or dialect, or a file has a mistake.
     """
-    return CatalogPass(asdict(find_entry(name, [dialect] if dialect else [*DIALECTS], *catalog_paths(catalogs))))
+    entry = find_named(name, [dialect] if dialect else [*DIALECTS], *catalog_paths(catalogs))
+    return CatalogPass(entry.to_json())
 
 
 def check_catalog_sequences(

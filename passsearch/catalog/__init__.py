@@ -5,7 +5,7 @@ from passsearch.catalog.corpus import read_corpus
 from passsearch.catalog.fields import Fields
 from passsearch.catalog.foreign_factories import check_factories, find_folders
 from passsearch.catalog.learning import format_proposal, summarize_spaces
-from passsearch.catalog.loader import find_entry, load
+from passsearch.catalog.loader import find_entry, find_named, load
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
 from passsearch.catalog.selection import NEVER, PassDecision, Selection, require_searchable, select_passes
 from passsearch.catalog.yaml_files import read_yaml
@@ -25,6 +25,7 @@ __all__ = [
     "check_factories",
     "find_entry",
     "find_folders",
+    "find_named",
     "format_proposal",
     "insert_prerequisites",
     "load",

@@ -112,10 +112,21 @@ def find_entry(name: str, dialects: Sequence[str], *extra_files: Path | str) -> 
     return (catalog or load(dialects[0], *extra_files)).entry(name)
 
 
-def other_dialect(dialect: str, name: str) -> str:
-    """Return a dialect other than this one that ships a pass or a sequence of a name; empty if none does."""
+def find_named(name: str, dialects: Sequence[str], *extra_files: Path | str) -> CatalogEntry | NamedSequence:
+    """Return the pass or else the sequence of a name in the first of these dialects that has it.
+
+    Raises:
+        UserError: None has it, or a file has a mistake.
+    """
+    catalogs = (load(dialect, *extra_files) for dialect in dialects)
+    catalog = next((each for each in catalogs if each.kind(name) == "sequence"), None)
+    return catalog.sequences[name] if catalog else find_entry(name, dialects, *extra_files)
+
+
+def other_dialect(dialect: str, name: str) -> tuple[str, str]:
+    """Return a dialect other than this one that ships a name, and its kind; both are empty if none does."""
     catalogs = (load(other) for other in _shipped_dialects() if other != dialect)
-    return next((each.dialect for each in catalogs if name in each.entries or name in each.sequences), "")
+    return next(((each.dialect, kind) for each in catalogs if (kind := each.kind(name))), ("", ""))
 
 
 def _read_document(origin: str, document: Json) -> tuple[list[CatalogEntry], list[NamedSequence], list[_Rule]]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 
 from passsearch.core import BuildOptions, Candidate, Json, PassSpec, Pipeline, suggest_name
@@ -127,6 +127,10 @@ class CatalogEntry:
     tvm: str = ""
     source: str = ""
     origin: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the document that ``passsearch catalog show --json`` prints of the pass."""
+        return asdict(self)
 
     def parameter(self, name: str) -> Parameter:
         """Return one parameter by name.
@@ -261,6 +265,10 @@ class NamedSequence:
     source: str = ""
     origin: str = ""
 
+    def to_json(self) -> dict[str, Json]:
+        """Return the document that ``passsearch catalog show --json`` prints of the sequence."""
+        return asdict(self) | {"pipeline": str(self.pipeline), "build": self.build.to_json()}
+
     def candidate(self) -> Candidate:
         """Return the sequence as a candidate of that name."""
         return Candidate(self.pipeline, self.build, self.name)
@@ -285,6 +293,10 @@ class Catalog:
     entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
     sequences: Mapping[str, NamedSequence] = field(default_factory=dict)
     rules: tuple[Mapping[str, Json], ...] = ()
+
+    def kind(self, name: str) -> str:
+        """Return ``pass`` or ``sequence``, what has this name here; empty if nothing has it."""
+        return "pass" if name in self.entries else "sequence" if name in self.sequences else ""
 
     def entry(self, name: str) -> CatalogEntry:
         """Return one pass by name.
@@ -329,9 +341,14 @@ class Catalog:
         # Imported here: the loader makes catalogs.
         from passsearch.catalog.loader import other_dialect
 
-        if other := other_dialect(self.dialect, name):
-            end = f": it is a {what} of `{other}`. Give a toolchain of that dialect, or another {what}{end}"
-        return UserError(f"Unknown {what} `{name}` in dialect `{self.dialect}`{end} See: passsearch catalog list")
+        other, kind = other_dialect(self.dialect, name)
+        if here := self.kind(name):
+            passes = f", of {self.sequences[name].pipeline}" if name in self.sequences else ""
+            end = f": it is a {here}{passes}{end}"
+        elif other:
+            end = f": it is a {kind} of `{other}`. Give a toolchain of that dialect, or another {what}{end}"
+        see = f"passsearch catalog list --dialect {self.dialect}"
+        return UserError(f"Unknown {what} `{name}` in dialect `{self.dialect}`{end} See: {see}")
 
 
 def _sample(parameter: Parameter) -> Json:

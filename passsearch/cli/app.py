@@ -178,7 +178,8 @@ def _explain_usage(error: Exception) -> int:
     else:
         path = context.command_path if context else "passsearch"
         mistake = str(getattr(error, "format_message", lambda: message)())
-        print_error(f"{mistake.rstrip('.')}. See: {path} --help")
+        end = "" if mistake.endswith("?") else "."
+        print_error(f"{mistake.rstrip('.')}{end} See: {path} --help")
     return USAGE
 
 

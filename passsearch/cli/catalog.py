@@ -1,7 +1,6 @@
 """``catalog``: list the passes, show one, check them with a compiler, learn from explored spaces."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,35 +38,29 @@ def list_all(*, name: DialectName = DEFAULT_DIALECT, catalogs: Catalogs = None, 
     catalog = _load(name, catalogs or ())
     document = {
         "dialect": catalog.dialect,
-        "passes": [asdict(entry) for entry in catalog.entries.values()],
-        "sequences": [
-            {
-                "name": sequence.name,
-                "summary": sequence.summary,
-                "pipeline": str(sequence.pipeline),
-                "build": sequence.build.to_json(),
-            }
-            for sequence in catalog.sequences.values()
-        ],
+        "passes": [entry.to_json() for entry in catalog.entries.values()],
+        "sequences": [sequence.to_json() for sequence in catalog.sequences.values()],
     }
     print_result(document, catalog_text(document), as_json=as_json)
 
 
 def show(
-    pass_name: Annotated[str, typer.Argument(metavar="PASS", help="Name of a pass, as in `catalog list`.")],
+    pass_name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of a pass or of a sequence, as in `catalog list`.")
+    ],
     *,
     name: Annotated[
         str | None,
-        typer.Option("--dialect", metavar="NAME", help="Dialect of the pass.", show_default="the first that has it"),
+        typer.Option("--dialect", metavar="NAME", help="Dialect of the name.", show_default="the first that has it"),
     ] = None,
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show everything the catalog says about one pass."""
-    from passsearch.catalog import find_entry
+    """Show everything the catalog says about one pass, or about one named sequence."""
+    from passsearch.catalog import find_named
     from passsearch.report import catalog_entry_text
 
-    document = asdict(find_entry(pass_name, [dialect(name).name] if name else [*DIALECTS], *catalogs or ()))
+    document = find_named(pass_name, [dialect(name).name] if name else [*DIALECTS], *catalogs or ()).to_json()
     print_result(document, catalog_entry_text(document), as_json=as_json)
 
 

@@ -37,7 +37,7 @@ from passsearch.evaluate.timed_records import (
 )
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
-from passsearch.store import STATES, Fact, Log, in_use
+from passsearch.store import STATES, Fact, Log, in_use, seconds_without_baseline
 from passsearch.toolchain import cache_folder, run_limit_bytes
 
 LEAST_RACE_S, RACE_SHARE = 0.5, 0.05
@@ -86,7 +86,7 @@ class WorkerEvaluator:
         self._held.enter_context(in_use(cache_folder(), used))
         self.session, self.plans = session, session.plans
         # Not the run's own clock: a continued run makes again what its result needs, however late that clock is.
-        time_limit = TimeLimit(session.limits.timeout_s, lambda: log.start_clock_s)
+        time_limit = TimeLimit(session.limits.timeout_s - seconds_without_baseline(log), lambda: log.start_clock_s)
         self.folder, self._pool = folder, WorkerPool(session, folder, time_limit=time_limit)
         # Updated in place, because the pool goes on counting in the same dictionary.
         self.seconds = self._pool.seconds

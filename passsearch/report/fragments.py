@@ -103,15 +103,16 @@ def analysis_html(document: Mapping[str, Any]) -> str:
 
 
 def catalog_entry_html(entry: Mapping[str, Any]) -> str:
-    """Return everything the catalog says about one pass."""
+    """Return everything the catalog says about one pass, or about one named sequence."""
     lines = [(key, cell_text(value)) for key, value in entry.items() if key not in ("name", "parameters", "needs")]
-    needs = ", ".join(need_text(need) for need in entry.get("needs") or [])
+    if "needs" in entry:
+        lines.append(("needs", ", ".join(need_text(need) for need in entry["needs"] or []) or "none"))
     rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
     return fragment(
         headline(str(entry["name"])),
         f"<p>{html_text(str(entry['summary']))}</p>",
         html_table(PARAMETER_TITLES, rows, is_text=True) if rows else "",
-        definitions([*((key, text) for key, text in lines if key != "summary"), ("needs", needs or "none")]),
+        definitions([(key, text) for key, text in lines if key != "summary"]),
     )
 
 

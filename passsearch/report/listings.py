@@ -24,6 +24,11 @@ CHECK_TITLES = ("", "what", "result")
 
 PARAMETER_TITLES = ("parameter", "type", "default", "values searched", "meaning")
 
+PAPER_NOTE = (
+    "Level is the lowest -O at which TVM allows the pass. Paper lists its columns in table 4 of CF'22: BL is the "
+    "paper's baseline, AD are additional passes, and the others are architecture classes."
+)
+
 NEAREST = 3
 """Number of classes of which an analysis says what a network of none lacks for them."""
 
@@ -185,15 +190,19 @@ def catalog_text(document: Mapping[str, Any]) -> str:
         (sequence["name"], sequence["summary"], sequence["pipeline"]) for sequence in document.get("sequences") or []
     ]
     sequence_table = table(("sequence", "summary", "passes"), sequences, width=width)
-    return "\n\n".join([table(titles, rows, width=width, right=("level",)), sequence_table])
+    # A table without the paper's passes has no abbreviation to explain.
+    has_paper = any(entry["paper"] for entry in document.get("passes") or [])
+    notes = [paragraph("", PAPER_NOTE, width=width)] if has_paper else []
+    return "\n\n".join([table(titles, rows, width=width, right=("level",)), *notes, sequence_table])
 
 
 def catalog_entry_text(entry: Mapping[str, Any]) -> str:
-    """Return everything the catalog says about one pass."""
+    """Return everything the catalog says about one pass, or about one named sequence."""
     width = text_width()
     lines = [(key, cell_text(value)) for key, value in entry.items() if key not in ("parameters", "needs")]
-    needs = ", ".join(need_text(need) for need in entry.get("needs") or [])
-    paragraphs = [paragraph(key, text, width=width) for key, text in [*lines, ("needs", needs or MISSING)]]
+    if "needs" in entry:
+        lines.append(("needs", ", ".join(need_text(need) for need in entry["needs"] or []) or MISSING))
+    paragraphs = [paragraph(key, text, width=width) for key, text in lines]
     rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
     return "\n\n".join(["\n".join(paragraphs), *([table(PARAMETER_TITLES, rows, width=width)] if rows else [])])
 

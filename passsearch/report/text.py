@@ -47,6 +47,7 @@ from passsearch.results import (
     SearchedSpace,
     StatedFailure,
     StatedRatio,
+    contradicts,
 )
 
 SOURCES = {
@@ -252,12 +253,15 @@ def _evidence(result: RunResult) -> str:
     compiles, level = f"{verdict.repetitions} fresh compiles each", format_percent(verdict.level)
     baseline, processes = result.baseline_name, verdict.processes
     # Zero processes: the target cannot run on this machine, so only compile time was measured.
+    has_others = bool(level_rows(result) or front_rows(result))
     if processes == 0:
-        return f"best and {baseline}: {compiles}, nothing was run, intervals at {level}; other rows: one compile"
+        others = "; other rows: one compile" if has_others else ""
+        return f"best and {baseline}: {compiles}, nothing was run, intervals at {level}{others}"
     count = f"{processes} new processes" if processes else "new processes"
+    others = f"; other rows: ratios to {baseline} as the search measured it{_search_baseline(result)}"
     return (
         f"best and {baseline}: {compiles}, timed side by side in {count}{_sequence_evidence(result)}, intervals at "
-        f"{level}; other rows: ratios to {baseline} as the search measured it{_search_baseline(result)}"
+        f"{level}{others if has_others else ''}"
     )
 
 
@@ -279,10 +283,13 @@ def _search_baseline(result: RunResult) -> str:
 
 
 def _estimators(result: RunResult) -> Iterator[tuple[str, str]]:
-    """Yield both estimates of the throughput ratio where they contradict each other."""
-    text = contradiction_text(result.ratio_of(THROUGHPUT.name), result.ratio_of("throughput_of_medians"))
-    if text:
+    """Yield both estimates of the throughput ratio where they, or the latencies in the table, contradict it."""
+    fastest, ordinary = result.ratio_of(THROUGHPUT.name), result.ratio_of("throughput_of_medians")
+    if text := contradiction_text(fastest, ordinary):
         yield "estimators", text
+    elif ordinary and contradicts(result.baseline, result.best, fastest):
+        medians = f"by medians, as the latencies are, {format_ratio(ordinary)}"
+        yield "estimators", f"throughput by fastest runs {format_ratio(fastest)}, {medians}"
 
 
 def contradiction_text(fastest: StatedRatio | None, ordinary: StatedRatio | None) -> str:

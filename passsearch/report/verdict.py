@@ -30,7 +30,7 @@ def verdict_text(result: RunResult) -> str:
     # Speed and compile time are traded against each other, so the sentence always gives both.
     if not objective.is_of_compiles:
         parts.append(compile_time_claim(result.ratio_of(COMPILE_TIME.name), baseline_phrase(result)))
-    elif throughput := result.ratio_of(THROUGHPUT.name):
+    elif not result.best_is_baseline and (throughput := result.ratio_of(THROUGHPUT.name)):
         parts.append(f"throughput {format_ratio(throughput)} times that of {baseline_phrase(result)}")
     return "; ".join(part for part in parts if part)
 
@@ -102,7 +102,7 @@ def _floor(verdict: Verdict) -> str:
     if noise is None or not verdict.processes:
         return ""
     seen = format_percent(noise) if noise <= 1 else f"{1 + noise:.2g} times"
-    return f" (too few processes to estimate a noise floor; differences of {seen} were seen)"
+    return f" (too few processes to estimate a noise floor; equal builds or processes differed by up to {seen})"
 
 
 def _busy(result: RunResult) -> str:

@@ -20,6 +20,7 @@ from passsearch.store.run_folder import (
     read_deployment,
     read_result,
     read_settings,
+    seconds_without_baseline,
     write_json,
 )
 from passsearch.store.runs import DAY_S, StoredRun, delete_runs, run_folders, stored_runs
@@ -55,6 +56,7 @@ __all__ = [
     "read_result",
     "read_settings",
     "run_folders",
+    "seconds_without_baseline",
     "stored_runs",
     "write_json",
 ]

@@ -235,6 +235,14 @@ def write_json(path: Path, data: Mapping[str, Any], *, writer: str = "") -> None
     replace_durably(partial, path)
 
 
+def seconds_without_baseline(log: Log) -> float:
+    """Return the time of the earlier starts of a run that has measured no baseline, so that no result needs them.
+
+    Once there is a baseline it is 0: a later start may have to make again what the result needs.
+    """
+    return log.earlier_s if log.kinds <= BASELINE_FACTS else 0.0
+
+
 def read_result(run: Path, *, keys: Collection[str] | None = None) -> dict[str, Any]:
     """Return the result of a finished run.
 
@@ -247,6 +255,11 @@ def read_result(run: Path, *, keys: Collection[str] | None = None) -> dict[str, 
         UserError: There is no result, its schema is another one, or a key is missing or has a wrong value.
     """
     file = run / RESULT
+    if not file.exists() and (run / "run.json").exists():
+        raise UserError(
+            f"No result in `{run}` yet: the search in it is running, or was stopped before it measured enough; the "
+            "same command continues it."
+        )
     if not file.exists():
         raise UserError(
             f"No result in `{run}`; a run folder with result.json is needed, which a search writes (--out RUN)."

@@ -1,7 +1,7 @@
 """Repeats the paper's evaluation: ``python run.py ssd_resnet50_pytorch --frameworks PYTHON --device cpu``.
 
 For every network, these steps follow each other; a step whose result is in ``benchmarks/results/<dialect>/cf22`` is
-skipped, so the same command continues after an interruption:
+skipped, so the same command continues after an interruption, and ``--results`` of an empty folder begins anew:
 
 * ``agree``: outputs of the imported network are compared with those of its framework,
 * ``analyze``: features, architecture classes, and the effect of every pass of the paper on the imported network,
@@ -38,6 +38,7 @@ from turns import compile_in_turns
 import passsearch
 from passsearch.catalog import PassDecision, insert_prerequisites, select_passes
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
+from passsearch.errors import PassSearchError
 from passsearch.evaluate import RecordedEdge, Session, WorkerEvaluator, recorded_edges
 from passsearch.search import (
     analyze_network,
@@ -114,7 +115,7 @@ class Subject:
 
 def main() -> None:
     """Run the missing steps of every network."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Repeat the paper's evaluation on networks of it.")
     parser.add_argument("names", nargs="+", choices=NETWORKS)
     parser.add_argument("--frameworks", default=sys.executable, help="interpreter with the frameworks (this one)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
@@ -124,28 +125,35 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=300.0, help="seconds of -O3's runs by cf22 (%(default)s)")
     parser.add_argument("--orders", type=int, default=10, help="orders of each selection (%(default)s)")
     parser.add_argument("--compiles", type=int, default=3, help="compiles of each by `attribute` (%(default)s)")
-    parser.add_argument("--results", type=Path, help="folder of the results (benchmarks/results/DIALECT/cf22)")
+    parser.add_argument("--results", type=Path, help="folder of the results (benchmarks/results/relay/cf22)")
     parser.add_argument("--winners", type=Path, help="folder with the searches whose winners are measured (--results)")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     options = parser.parse_args()
-    for name in options.names:
-        evaluate(name, options)
+    try:
+        for name in options.names:
+            evaluate(name, options)
+    except PassSearchError as error:  # such as a toolchain without the network's framework
+        sys.exit(f"error: {error}")
 
 
 def evaluate(name: str, options: argparse.Namespace) -> None:
     """Run the missing steps of one network, and write every result before the next step begins."""
+    file = (options.results or RESULTS / "relay" / "cf22") / f"{name}.json"
+    earlier = json.loads(file.read_text()) if file.exists() else {"network": name}
+    keys = {CF22 if step == "compare" and options.protocol == CF22 else step: step for step in STEPS}
+    missing = {key: step for key, step in keys.items() if step in options.steps and key not in earlier}
+    if not missing:
+        print(f"{name}: `{file}` has these steps; to measure them here, give another --results.", file=sys.stderr)
+        return
     subject = prepare(name, options)
-    file = (options.results or RESULTS / subject.session.toolchain.dialect / "cf22") / f"{name}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
     document = subject.document
-    document |= json.loads(file.read_text()) if file.exists() else {"network": name}
+    document |= earlier
     refuse_other_machine(subject)
-    for step in (step for step in STEPS if step in options.steps):
-        key = CF22 if step == "compare" and options.protocol == CF22 else step
-        if key not in document:
-            print(f"{name}: {key}", file=sys.stderr, flush=True)
-            document[key] = {**provenance(subject.session), **STEPS[step](subject)}
-            write_json(file, document)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for key, step in missing.items():
+        print(f"{name}: {key}", file=sys.stderr, flush=True)
+        document[key] = {**provenance(subject.session), **STEPS[step](subject)}
+        write_json(file, document)
 
 
 def refuse_other_machine(subject: Subject) -> None:

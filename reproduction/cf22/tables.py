@@ -7,9 +7,11 @@ figures 2a, 2b and 3 there.
 import argparse
 import csv
 import json
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -54,14 +56,16 @@ Fewer could be chance: a pass that needs a rare order of others before it acts s
 """
 
 
-def main() -> None:
+def main(command_line: Sequence[str] | None = None) -> None:
     """Print the tables, and write them to files if a folder is given."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dialect", default="relay")
+    parser = argparse.ArgumentParser(description="Make the paper's tables and figures from the results of run.py.")
+    parser.add_argument("--results", type=Path, default=RESULTS / "relay" / "cf22", help="folder of run.py's results")
     parser.add_argument("--out", type=Path, help="folder for CSV files and figures; figures need matplotlib")
-    arguments = parser.parse_args()
-    folder = RESULTS / arguments.dialect / "cf22"
+    arguments = parser.parse_args(command_line)
+    folder: Path = arguments.results
     documents = read(folder)
+    if not documents:
+        sys.exit(f"No result of `run.py` in `{folder}`; --results names its folder.")
     graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections)
     compiles = (graph_passes, levels, floors, passes)
     tables = [make(documents) for make in (table3, *graphs, *runs, *compiles, kernels, table5, table6)]
@@ -73,6 +77,8 @@ def main() -> None:
             arguments.out.mkdir(parents=True, exist_ok=True)
             with (arguments.out / f"{name}.csv").open("w", newline="") as sink:
                 csv.writer(sink, lineterminator="\n").writerows([heads, *rows])
+    if arguments.out and find_spec("matplotlib") is None:
+        sys.exit(f"The CSV files are in `{arguments.out}`; the figures need matplotlib: pip install matplotlib")
     if arguments.out:
         draw_figures(documents, PAPER["claims"], arguments.out)
 
@@ -262,6 +268,8 @@ def other_baselines(machines: Sequence[Mapping[str, Any]]) -> Table:
 
 def put_in(name: str, document: Mapping[str, Any], selection: str) -> str:
     """Return the passes that a selection of the paper needs and does not have, so that they were put into it."""
+    if "analyze" not in document:  # the selections are of the classes
+        return "–"
     dialect = document["compare"]["toolchain"]["dialect"]
     paper = paper_candidates(name, document["analyze"]["classes"], catalog=load(dialect))
     for candidate in (each for each in paper if each.name == selection):

@@ -11,6 +11,7 @@ import short_plans
 
 import passsearch
 from passsearch.core import BuildOptions, Candidate, Pipeline
+from passsearch.errors import EnvironmentFault
 from passsearch.toolchain import Toolchain
 
 CF22 = Path(__file__).parents[2] / "reproduction" / "cf22"
@@ -57,6 +58,27 @@ def test_results_of_another_machine_are_refused_with_what_differs(
     subject = Namespace(name="tiny", session=None, document={"network": "tiny", "compare": there})
     with pytest.raises(SystemExit, match=f"`compare` of tiny was measured elsewhere: {key} {value!r} there"):
         run.refuse_other_machine(subject)
+
+
+def test_steps_that_are_measured_are_named_before_the_network_is_built(
+    run: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "prepare", lambda *_: pytest.fail("the network is built for nothing"))
+    options = Namespace(results=None, protocol="paired", steps=["agree", "compare"])
+    run.evaluate("resnet50_pytorch", options)
+    assert "resnet50_pytorch.json` has these steps; to measure them here, give another --results" in (
+        capsys.readouterr().err
+    )
+
+
+def test_what_passsearch_refuses_is_one_line(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise EnvironmentFault("the toolchain cannot import `torch`")
+
+    monkeypatch.setattr(run, "prepare", refuse)
+    monkeypatch.setattr(sys, "argv", ["run.py", "resnet50_pytorch", "--results", str(tmp_path)])
+    with pytest.raises(SystemExit, match=r"^error: the toolchain cannot import `torch`$"):
+        run.main()
 
 
 @pytest.mark.parametrize(("latency_s", "runs"), [(0.01, 1000), (1.0, 272), (30.0, 100)])

@@ -66,3 +66,26 @@ def test_a_selection_names_the_pass_that_was_put_in(tables: Any, documents: dict
     assert cells["ssd_resnet50_pytorch", "BL"] == "SimplifyInference"
     assert cells["ssd_resnet50_pytorch", "PO-2"] == "nothing"
     assert cells["ssd_resnet50_pytorch", "AS-best"] == cells["ssd_resnet50_pytorch", "O3"] == "–"
+
+
+def test_a_users_own_results_make_the_tables_whichever_steps_they_have(
+    tables: Any, documents: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = documents["resnet50_pytorch"]
+    for step in ("agree", "analyze", "compile_time", "throughput", "audit", "profile", "compare", "acts"):
+        own = {key: value for key, value in network.items() if key != step}
+        (tmp_path / "resnet50_pytorch.json").write_text(json.dumps(own))
+        tables.main(["--results", str(tmp_path)])
+        printed = capsys.readouterr().out
+        assert "| resnet50_pytorch |" in printed and "mobilenet_v2_pytorch" not in printed, step
+
+
+def test_tables_without_results_or_matplotlib_say_what_is_missing(
+    tables: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit, match=r"No result of `run\.py` in `.*`; --results names its folder"):
+        tables.main(["--results", str(tmp_path)])
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="the figures need matplotlib: pip install matplotlib"):
+        tables.main(["--out", str(tmp_path)])
+    assert (tmp_path / "selections.csv").exists()

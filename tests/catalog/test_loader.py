@@ -135,13 +135,21 @@ def test_unknown_pass_suggests_a_similar_name(catalog: Catalog, wrong: str) -> N
     with pytest.raises(UserError, match="did you mean `FoldConstant`") as error:
         catalog.entry(wrong)
     assert str(error.value) == (
-        f"Unknown pass `{wrong}` in dialect `{DIALECT}`; did you mean `FoldConstant`? See: passsearch catalog list"
+        f"Unknown pass `{wrong}` in dialect `{DIALECT}`; did you mean `FoldConstant`? "
+        f"See: passsearch catalog list --dialect {DIALECT}"
     )
 
 
 def test_unknown_sequence_suggests_a_similar_name(catalog: Catalog) -> None:
     with pytest.raises(UserError, match="did you mean `AS-0`"):
         catalog.sequence("AS0")
+
+
+def test_a_sequence_in_place_of_a_pass_is_named_with_its_passes(catalog: Catalog) -> None:
+    with pytest.raises(UserError, match="it is a sequence, of AlterOpLayout,FuseOps,SimplifyExpr,"):
+        catalog.entry("AS-0")
+    with pytest.raises(UserError, match="Unknown sequence `FuseOps` in dialect `relay`: it is a pass"):
+        catalog.sequence("FuseOps")
 
 
 def test_unknown_dialect_lists_the_dialects() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from passsearch import __version__, cli
+from passsearch.cli.app import _explain_usage
 from passsearch.cli.bench import _read_engines
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault
@@ -164,6 +166,7 @@ def test_without_a_c_compiler_the_error_says_so(
         (("tune", "zoo:resnet18", "--nonsense"), "--nonsense"),
         (("compare", "zoo:resnet18"), "Nothing to compare"),
         (("catalog", "show", "FoldConst"), "did you mean `FoldConstant`?"),
+        (("catalog", "show", "AS-0", "--dialect", "relax"), "it is a sequence of `relay`"),
         (("catalog", "list", "--catalog", "missing.yaml"), "Cannot read the catalog file `missing.yaml`"),
         (("toolchain", "remove", "other"), "Unknown toolchain `other`"),
         (("toolchain", "install", "nonsense"), "Unknown dialect `nonsense`"),
@@ -270,12 +273,18 @@ def test_a_page_that_cannot_be_written_is_refused(passsearch: Run, finished: Pat
     assert_refused(passsearch("report", str(finished), "--html", str(finished)), 2, "--html")
 
 
+def test_an_error_that_ends_with_a_question_keeps_its_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _explain_usage(typer.BadParameter("Did you mean 'ablate'?")) == 2
+    assert "Did you mean 'ablate'? See: passsearch --help" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "keys"),
     [
         (("toolchain", "list"), {"toolchains"}),
         (("catalog", "list"), {"dialect", "passes", "sequences"}),
         (("catalog", "show", "FuseOps"), {"name", "parameters", "classes"}),
+        (("catalog", "show", "AS-0"), {"name", "pipeline", "source"}),
         (("doctor",), {"findings"}),
     ],
 )

@@ -61,7 +61,8 @@ def test_a_run_that_was_killed_is_refused_by_commands_on_finished_ones(
     run = unpack("relax-killed", tmp_path)
     assert main(["report", str(run)]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 1 and f"No result in `{run}`" in lines[0]
+    assert len(lines) == 1 and f"No result in `{run}` yet" in lines[0]
+    assert "the same command continues it" in lines[0]
 
 
 @pytest.mark.parametrize("name", sorted(RUNS))

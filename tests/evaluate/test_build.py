@@ -11,7 +11,7 @@ import pytest
 
 from passsearch.api.common import open_evaluator
 from passsearch.core import BuildOptions, Candidate, CheckInputs, Failure, PassSpec, Pipeline
-from passsearch.evaluate import OUTPUT_CASES, Built, WorkerLimits, open_session
+from passsearch.evaluate import OUTPUT_CASES, Built, WorkerEvaluator, WorkerLimits, open_session
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
@@ -70,6 +70,24 @@ def test_a_build_that_does_not_end_is_given_up_before_the_deadline(
             waited_s.append(evaluator.seconds["build"] - before_s)
     assert LEAST_LEFT_S <= waited_s[0] < 30.0
     assert waited_s[1] == 0.0
+
+
+@pytest.mark.parametrize(("kind", "limit_s"), [("build", 50.0), ("samples", 200.0)])
+def test_earlier_starts_count_until_there_is_a_baseline(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path, kind: str, limit_s: float
+) -> None:
+    model = resolve(str(tiny_network), folder=tmp_path / "models")
+    session = open_session(model, toolchain=relax.name, target=None)
+    session = replace(session, limits=WorkerLimits(600.0, timeout_s=200.0))
+    with Log(tmp_path / "log.jsonl") as log:
+        log.charge(150.0)
+        log.record(kind, "", fact={})
+    with (
+        Log(tmp_path / "log.jsonl") as log,
+        WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator,
+    ):
+        # Artifacts of a run with a baseline may have to be made again, however late it is.
+        assert evaluator._pool._time_limit.limit_s == pytest.approx(limit_s, abs=1.0)
 
 
 CRASH = {"failure": Failure("crash", "measure", "", "killed by SIGSEGV").to_json()}

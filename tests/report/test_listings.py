@@ -104,6 +104,16 @@ def test_catalog_lists_passes_and_sequences() -> None:
 
     assert "Fuses." in text
     assert "FuseOps,ToCPS" in text
+    assert "BL is the" in text.replace("\n ", "")
+    without = catalog_text({"passes": [entry | {"paper": ()}], "sequences": [sequence]})
+    assert "CF'22" not in without, "nothing of the paper is in a table without its passes"
+
+
+def test_a_sequence_shows_its_passes_and_no_needs() -> None:
+    text = catalog_entry_text({"name": "AS-0", "pipeline": "FuseOps,ToCPS", "source": "CF'22 table 5"})
+
+    assert "pipeline: FuseOps,ToCPS" in text
+    assert "needs" not in text
 
 
 def test_catalog_check_counts_valid_entries() -> None:

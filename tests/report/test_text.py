@@ -408,6 +408,20 @@ def test_estimators_that_contradict_each_other_are_both_shown(result: dict[str, 
     )
 
 
+def test_a_ratio_far_from_the_latencies_beside_it_is_explained(result: dict[str, Any]) -> None:
+    result["ratios"]["throughput"] = {"ratio": 4.1, "interval": [2.3, 7.5]}
+    result["ratios"]["throughput_of_medians"] = {"ratio": 2.8, "interval": [1.5, 5.2]}
+    text = result_text(read(result), width=400)
+    assert "throughput by fastest runs 4.10 [2.30, 7.50], by medians, as the latencies are, 2.80 [1.50, 5.20]" in text
+
+
+def test_rows_that_a_table_does_not_have_are_not_explained(result: dict[str, Any]) -> None:
+    assert "other rows: ratios to O3" in result_text(read(result), width=400)
+    result["baselines"] = [row for row in result["baselines"] if row["name"] == result["baseline"]["name"]]
+    alone = read({**result, "sequence": None, "pareto": []})
+    assert "other rows" not in result_text(alone, width=400)
+
+
 def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(result: dict[str, Any]) -> None:
     text = " ".join(result_text(read(result), width=400).split())
     expected = "kernels: 52 kernels timed in 372 variants, which decide between 10^17 combinations; predicted 9.76 ms"
@@ -455,7 +469,17 @@ def test_a_floor_that_is_no_estimate_is_no_number(result: dict[str, Any]) -> Non
     result["verdict"] |= {"noise_floor": 2.5e8, "improved": False, "ratio": 44.0, "interval": [0.001, 1e6]}
     assert "noise floor not estimated" in verdict_text(read(result)) and "44.0 [too wide]" in verdict_text(read(result))
     result["verdict"] |= {"noise_floor": None, "noise": 0.3, "processes": 2}
-    assert "too few processes to estimate a noise floor; differences of 30 % were seen" in verdict_text(read(result))
+    assert (
+        "too few processes to estimate a noise floor; equal builds or processes differed by up to 30 %"
+        in verdict_text(read(result))
+    )
+
+
+def test_a_baseline_that_wins_is_not_compared_with_itself(result: dict[str, Any]) -> None:
+    result["verdict"] |= {"objective": "compile_time", "confirmed": False, "reason": "no time"}
+    assert "times that of O3" in verdict_text(read(result))
+    result["best"] |= {"source": {"kind": "baseline", "name": "O3"}}
+    assert verdict_text(read(result)) == "not confirmed: no time"
 
 
 def test_what_is_recommended_instead_of_the_winner_is_said_with_the_reason(result: dict[str, Any]) -> None:
