@@ -152,6 +152,12 @@ def test_a_sequence_in_place_of_a_pass_is_named_with_its_passes(catalog: Catalog
         catalog.sequence("FuseOps")
 
 
+def test_a_level_written_out_says_how_it_differs_from_the_level(catalog: Catalog) -> None:
+    for sequence in (catalog.sequence(f"O{level}-passes") for level in (1, 2, 3, 4)):
+        assert ("numpy" in sequence.summary) == ("numpy" in str(sequence.pipeline)), sequence.name
+        assert ("look first" in sequence.summary) == ("look_first" in str(sequence.pipeline)), sequence.name
+
+
 def test_unknown_dialect_lists_the_dialects() -> None:
     with pytest.raises(UserError, match=f"Unknown dialect `rely`; the catalog has: .*{DIALECT}"):
         load("rely")
