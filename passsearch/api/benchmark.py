@@ -175,10 +175,11 @@ def bench(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: An engine is not installed; the message says how to install it.
     """
-    model, engines, engines_python = of_run(model, engines, engines_python)
-    named = read_engines(engines)
     if batch is not None and batches is not None:
         raise UserError("Give `batch` or `batches`, not both.")
+    model, engines, engines_python, recorded = of_run(model, engines, engines_python, batch)
+    batch = recorded if batches is None else None
+    named = read_engines(engines)
     if baseline is not None and baseline not in (each.name for each in named):
         names = ", ".join(each.name for each in named)
         raise UserError(f"The baseline is one of the engines; got `{baseline}`. Choose from: {names}.")

@@ -29,9 +29,9 @@ class CompiledNetwork(dict[str, Any]):
     """The result of ``compile``: a function that is called like the source; any number of threads may call it.
 
     The network of a PyTorch module takes the arguments of its ``forward`` and returns what it returns, with the same
-    names and nesting; tensors are not copied, except inputs that are not aligned. The network of a file takes arrays or
-    tensors by place or name and returns its outputs by name. ``passsearch.InputError`` says in one line which input is
-    missing, unknown or of another type.
+    names and nesting; tensors are copied only where memory would be shared or is not aligned. The network of a file
+    takes arrays or tensors by place or name and returns its outputs by name. ``passsearch.InputError`` says in one line
+    which input is missing, unknown or of another type.
 
     The items are those of ``passsearch compile --json``. The first call loads the network, which needs the TVM that
     compiled it in this interpreter. A network that was compiled without ``to`` is deleted with this object.

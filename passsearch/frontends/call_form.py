@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeAlias
 from passsearch.core import Json
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile
-from passsearch.standalone.deployment.machine_pool import Signature
 
 Function: TypeAlias = Callable[..., Any]
 """A network as a function of its tensors in order; it returns one tensor, or nested tuples of them."""
@@ -46,6 +45,9 @@ class FileForm:
 
     def bind(self, run: Function, inputs: Sequence[Any], device: str) -> Function:
         """See ``CallForm``."""
+        # Imports numpy, which not every start needs.
+        from passsearch.standalone.deployment.machine_pool import Signature
+
         signature = Signature(inputs)
 
         def call(*arrays: Any, **named: Any) -> Any:

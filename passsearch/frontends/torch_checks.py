@@ -148,4 +148,4 @@ def _tell(name: str, results: Any, *, call: TorchCall, tensors: tuple[torch.Tens
         )
     others = [key for key, value in named_results(results) if not isinstance(value, torch.Tensor)]
     if others:
-        _notices.warning("`%s` returns `%s`, which is no tensor and is left out.", name, "`, `".join(others))
+        _notices.warning("`%s` returns `%s`, which is no tensor; an export leaves it out.", name, "`, `".join(others))

@@ -83,6 +83,8 @@ class GraphPart:
             return f"a tensor is on {devices.pop()}; only tensors of the CPU are compiled"
         if torch.is_autocast_enabled("cpu"):
             return "autocast is on, and a network is compiled in its own precision"
+        if any(weight.is_inference() for weight in self._weights(self._arguments)):
+            return "a weight was made in inference mode, in which PyTorch does not count writes"
         try:
             return self._shared_memory()
         except ERRORS as error:

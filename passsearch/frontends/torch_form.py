@@ -107,7 +107,13 @@ class TorchForm:
         )
 
     def bind(self, run: Function, inputs: Sequence[Any], device: str) -> Function:
-        """See ``CallForm``."""
+        """See ``CallForm``; raises ``UserError`` for a result with a number, which may depend on the inputs."""
+        numbers = [leaf[0] for leaf in self.result.leaves if leaf and isinstance(leaf[0], (bool, int, float, complex))]
+        if numbers:
+            raise UserError(
+                f"The network returns the number {numbers[0]!r}, which may be another one for other inputs; return a "
+                "tensor, and compile it again."
+            )
         checks = [_Check(self._own_name(name, place, inputs), *kind) for place, (name, *kind) in enumerate(inputs)]
         places = [self.names.index(check.name) for check in checks]
         signature = ", ".join(f"`{check.name}` {check.dtype}{check.shape}" for check in checks)

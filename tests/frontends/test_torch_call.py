@@ -82,7 +82,7 @@ def test_outputs_without_keys_are_numbered(tmp_path, kind, names):
 
 def test_a_result_that_is_no_tensor_is_told(tmp_path, caplog):
     resolve(WithSize(), example_inputs=torch.ones(2), folder=tmp_path)
-    assert "`WithSize` returns `output.1`, which is no tensor and is left out." in caplog.text
+    assert "`WithSize` returns `output.1`, which is no tensor; an export leaves it out." in caplog.text
 
 
 @pytest.mark.parametrize(

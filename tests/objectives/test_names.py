@@ -15,6 +15,7 @@ OTHER_MEANINGS = {
     ("analysis/activation.py", "power"): OPERATOR,
     ("analysis/kinds.py", "power"): OPERATOR,
     ("analysis/normalization.py", "power"): OPERATOR,
+    ("api/torch_backend.py", "memory"): OPTION,
     ("batch/checks.py", "memory"): OPTION,
     ("batch/cross.py", "memory"): OPTION,
     ("batch/jobs_file.py", "memory"): OPTION,

@@ -1,5 +1,6 @@
 """Run a built network in the user's own process, on tensors of PyTorch or arrays of numpy."""
 
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,9 +23,10 @@ from passsearch.standalone.relax.deployment.separate_weights import read_weights
 def open_network(folder: Path, device: str) -> Callable[..., Any]:
     """Return a function of the network's inputs in order; the inputs must be on the device.
 
-    Inputs and outputs are not copied (DLPack), except inputs that are not aligned to ``ALIGNMENT_BYTES``. The function
-    returns PyTorch tensors if an input is one, else numpy arrays; several outputs are a tuple. Several threads may call
-    it.
+    Tensors are not copied (DLPack), except inputs that are not contiguous or not aligned to ``ALIGNMENT_BYTES``, and
+    outputs whose memory is that of an input, of another output or of a constant: what is returned belongs to the
+    caller. The function returns PyTorch tensors if an input is one, else copies as numpy arrays; several outputs are a
+    tuple. Several threads may call it.
     """
     if device != "cpu":
         cuda_libraries.load_runtime("cc")  # called only where there is no driver
@@ -35,21 +37,60 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
     pool = MachinePool(lambda: relax.VirtualMachine(library, place)[MAIN], None if device == "cpu" else 1)
     weights = read_weights(folder).get(MAIN, ())
 
+    constant: frozenset[int] | None = None
+
     def run(*tensors: Any) -> Any:
+        nonlocal constant
         # A user who passes a PyTorch tensor has imported PyTorch, so it need not be imported here.
         torch = sys.modules.get("torch")
-        is_torch = torch is not None and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
-        convert = torch.from_dlpack if torch is not None and is_torch else _to_numpy
-        return _convert_outputs(pool.run(*map(_to_tvm, tensors), *weights), convert)
+        if torch is None or not any(isinstance(tensor, torch.Tensor) for tensor in tensors):
+            return _convert_outputs(pool.run(*map(_to_tvm, tensors), *weights), _to_numpy)
+        given = [*map(_to_tvm, tensors), *weights]
+        outputs = _convert_outputs(pool.run(*given), torch.from_dlpack)
+        if constant is None:
+            constant = _in_one_place(outputs, _convert_outputs(pool.run(*given), torch.from_dlpack))
+        held = [_extent(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor)]
+        return _own(outputs, held, constant)
 
     return run
+
+
+def _flat(outputs: Any) -> list[Any]:
+    return [tensor for each in outputs for tensor in _flat(each)] if isinstance(outputs, tuple) else [outputs]
+
+
+def _extent(tensor: Any) -> tuple[int, int]:
+    """Return the addresses of a tensor's first byte and of that behind its last one."""
+    return tensor.data_ptr(), tensor.data_ptr() + tensor.untyped_storage().nbytes()
+
+
+def _in_one_place(outputs: Any, again: Any) -> frozenset[int]:
+    """Return the numbers of the outputs that two calls have put into the same memory, which is that of constants."""
+    pairs = zip(_flat(outputs), _flat(again), strict=True)
+    return frozenset(place for place, (one, other) in enumerate(pairs) if one.data_ptr() == other.data_ptr())
+
+
+def _own(outputs: Any, held: list[tuple[int, int]], constant: frozenset[int]) -> Any:
+    """Return the outputs; those in memory that another one holds, or that the network keeps, as copies."""
+    numbers = itertools.count()
+
+    def own(output: Any) -> Any:
+        if isinstance(output, tuple):
+            return tuple(map(own, output))
+        begin, end = _extent(output)
+        if next(numbers) in constant or any(begin < last and first < end for first, last in held):
+            return output.clone()
+        held.append((begin, end))
+        return output
+
+    return own(outputs)
 
 
 def _to_tvm(tensor: Any) -> Any:
     """Return a tensor as the virtual machine accepts it: without gradient, contiguous and aligned."""
     # The virtual machine crashes on a tensor that is not aligned, so such a tensor is copied.
     if hasattr(tensor, "detach"):
-        plain = tensor.detach().contiguous()
+        plain = tensor.detach().resolve_neg().contiguous()
         return tvm_ffi.from_dlpack(plain if plain.data_ptr() % ALIGNMENT_BYTES == 0 else plain.clone())
     array = np.asarray(tensor, order="C")
     # DLPack cannot say that an array must not be written to, so numpy refuses such an array.

@@ -97,6 +97,48 @@ temporary = Path(compiled["folder"])
 compiled = None
 assert not temporary.exists()
 
+# What is returned belongs to the caller, although the compiler merges equal tensors and removes copies.
+class Shared(torch.nn.Module):
+    """Results that a compiler may put into one memory: the input's, a constant's or another result's."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.arange(4.0))
+
+    def forward(self, x):
+        y = torch.relu(x) + 1
+        return x.clone(), self.table * 2 + 1, y * 3, y * 3, (y * 1.0).reshape(4, 2)
+
+
+shared, x = Shared().eval(), torch.randn(2, 4)
+with torch.no_grad():
+    compiled, expected_shared = passsearch.compile(shared, x, rivals=[]), shared(x)
+    for _ in range(2):
+        kept = x.clone()
+        outputs = compiled(x)
+        close(outputs, expected_shared)
+        for place, output in enumerate(outputs):
+            output.fill_(7)
+            close(outputs[place + 1 :], expected_shared[place + 1 :])
+        close(x, kept)
+    close(compiled(torch._neg_view(x)), shared(-x))
+
+
+class Number(torch.nn.Module):
+    """A result that is no tensor and depends on the input."""
+
+    def forward(self, x):
+        y = torch.tanh(x)
+        return y, float(y.sum())
+
+
+try:
+    compiled = passsearch.compile(Number().eval(), x, rivals=[])
+except passsearch.errors.UserError:
+    pass  # PyTorch does not export it
+else:
+    assert "return a tensor" in error_of(passsearch.errors.UserError, lambda: compiled(x))
+
 # Within torch.compile: two graphs, with and without gradients, of which each is built once.
 fast = torch.compile(module, backend=BACKEND)
 assert told(lambda: close(fast(image, extra, scale=scale), expected)) == []
