@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from passsearch.report.formatting import format_ratio
 from passsearch.report.table import paragraph, paragraph_lines, text_width
 from passsearch.results import NetworkRecommendation, SearchBound
+from passsearch.toolchain import target_cpu
 
 
 def recommendation_text(document: NetworkRecommendation) -> str:
@@ -24,7 +25,9 @@ def recommendation_line(document: NetworkRecommendation) -> str:
 
 def _lines(document: NetworkRecommendation) -> Iterator[tuple[str, str]]:
     yield "network", f"{document.model.source} ({', '.join(document.classes)})"
-    yield "processor", document.processor
+    own = target_cpu(document.target)
+    stands_in = f", for `{own}`, whose vectors are as wide" if document.processor and own != document.processor else ""
+    yield "processor", f"{document.processor}{stands_in}"
     others = {"TVM's default": document.over_default, **document.over_others, "ONNX Runtime": document.over_onnxruntime}
     for name, ratio in others.items():
         if ratio is not None:

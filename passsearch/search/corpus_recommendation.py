@@ -24,6 +24,9 @@ BOUND_LEVEL = 0.95
 
 DEFAULT, ONNXRUNTIME = "default", "onnxruntime"
 
+UNKNOWN = "unknown"
+"""Class of a network that fits no other: two of them have nothing in common."""
+
 Networks = Mapping[str, CorpusNetwork]
 
 
@@ -34,15 +37,17 @@ class Evidence:
     Attributes:
         alike: The networks of the corpus, by name.
         reach: Geometric mean of the share of the best known throughput that the sequence reaches on these.
+        text: The same in words.
     """
 
     alike: Networks
     reach: float
+    text: str
 
 
 def alike_networks(networks: Networks, classes: Iterable[str]) -> Networks:
     """Return the networks with exactly these classes; those that share one where too few have all."""
-    wanted = frozenset(classes)
+    wanted = frozenset(classes) - {UNKNOWN}
     same = {name: row for name, row in networks.items() if frozenset(row.classes) == wanted}
     if len(same) >= LEAST_ALIKE:
         return same
@@ -61,8 +66,14 @@ def evidence(networks: Networks, classes: Iterable[str], sequence: str) -> Evide
     reached = {name: share for name, row in alike.items() if (share := row.reach(sequence)) is not None}
     if len(reached) < LEAST_ALIKE:
         return None
-    mean = math.fsum(map(math.log, reached.values())) / len(reached)
-    return Evidence({name: alike[name] for name in reached}, math.exp(mean))
+    reach = math.exp(math.fsum(map(math.log, reached.values())) / len(reached))
+    rows = {name: alike[name] for name in reached}
+    searched = sum(row.search is not None for row in rows.values())
+    best = f"throughput of the best sequence{f', or of a search on {searched} of them' if searched else ''}"
+    such = (
+        "such networks" if all({*row.classes} == {*classes} for row in rows.values()) else "networks that share a class"
+    )
+    return Evidence(rows, reach, f"on {len(rows)} {such} it has {100 * reach:.1f} % of the {best}")
 
 
 def expected_gain(networks: Iterable[CorpusNetwork], sequence: str, *, over: str) -> StatedRatio | None:
@@ -152,7 +163,7 @@ def advise(corpus: Corpus, target: str, *, classes: Sequence[str], suited: Seque
     gains = {name: expected_gain(rows, sequence, over=name) for name in suited[1:]}
     return CorpusAdvice(
         sequence,
-        f"{first}; on {len(rows)} such networks it reaches {100 * found.reach:.1f} % of the best known throughput",
+        f"{first}; {found.text}",
         kind,
         tuple(found.alike),
         over_default=expected_gain(rows, sequence, over=DEFAULT),
@@ -179,4 +190,7 @@ def _bound(corpus: Corpus) -> SearchBound | None:
     limits = {row.search.seconds for row in rows if row.search and row.search.seconds}
     lengths = f" of {min(limits):.0f} to {max(limits):.0f} s" if limits else ""
     where = " and ".join(kind for kind, gains in found.items() if gains)
-    return search_bound([gain for gains in found.values() for gain in gains.values()], of=f"{where}{lengths}")
+    gains = [gain for each in found.values() for gain in each.values()]
+    without = [search_bound([*gains[:place], *gains[place + 1 :]], of="") for place in range(len(gains))]
+    held = sum(bound is not None and gain - 1 <= bound.most for gain, bound in zip(gains, without, strict=True))
+    return search_bound(gains, of=f"{where}{lengths}; made without it, it held for {held}")

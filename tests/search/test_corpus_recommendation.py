@@ -80,6 +80,28 @@ def test_the_corpus_abstains_by_the_name_of_the_class() -> None:
     assert "RECO" in advice.abstained and advice.sequence == "schedule" and advice.over_default is None
 
 
+def test_networks_of_class_unknown_have_nothing_in_common() -> None:
+    networks = {name: network(name, "unknown", schedule=1.0, default=9.0) for name in ("x", "y", "z")}
+    assert advise(corpus(**networks), ZEN, classes=["unknown"], suited=["schedule"]).abstained
+
+
+def test_the_reason_says_how_alike_the_networks_are() -> None:
+    advice = advise(corpus(**RESIDUAL), ZEN, classes=["RN", "GROUPED"], suited=["winograd", "nhwc"])
+    assert "on 3 networks that share a class it has 96.9 % of the throughput of the best sequence" in advice.reason
+    searched = replace(RESIDUAL["a"], search=CorpusSearch(300.0, "winograd", "composed", StatedRatio(1.25)))
+    advice = advise(corpus(**{**RESIDUAL, "a": searched}), ZEN, classes=["RN"], suited=["winograd", "nhwc"])
+    assert "on 3 such networks" in advice.reason and "or of a search on 1 of them" in advice.reason
+
+
+def test_the_bound_says_how_often_it_held() -> None:
+    found = {
+        name: replace(network(name, winograd=1.0), search=CorpusSearch(60.0, "winograd", "", StatedRatio(gain)))
+        for name, gain in zip("abcdef", (1.0, 1.01, 1.02, 1.01, 1.02, 1.5), strict=True)
+    }
+    advice = advise(corpus(**found), ZEN, classes=["RN"], suited=["winograd"])
+    assert advice.bound is not None and advice.bound.method.endswith("of 60 to 60 s; made without it, it held for 5")
+
+
 def test_the_corpus_abstains_on_other_processors() -> None:
     advice = advise(corpus(**RESIDUAL), SKYLAKE, classes=["RN"], suited=["winograd", "nhwc"])
     assert "skylake-avx512" in advice.abstained and "znver2" in advice.abstained and not advice.processor

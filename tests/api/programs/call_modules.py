@@ -97,6 +97,7 @@ temporary = Path(compiled["folder"])
 compiled = None
 assert not temporary.exists()
 
+
 # What is returned belongs to the caller, although the compiler merges equal tensors and removes copies.
 class Shared(torch.nn.Module):
     """Results that a compiler may put into one memory: the input's, a constant's or another result's."""
