@@ -19,6 +19,10 @@ from benchmarks.common import RESULTS, note, options, today, write
 from passsearch.standalone.deployment.checked_files import PIPELINE, own_digest, sha256, write_sums
 
 SCRIPT, LOADER, PROGRAM = "build_model.py", "run_model.py", "run_model"
+
+WEIGHTS = "constants/*.npy"
+"""Large weights in a built folder."""
+
 Change = Callable[[Path], object]
 
 
@@ -101,6 +105,11 @@ def copy_from(other: Path, name: str) -> Change:
     return change
 
 
+def name_weight(name: str) -> Change:
+    """Return a change of the table of weights, which then names one other file."""
+    return lambda folder: (folder / "built" / "weights.json").write_text(json.dumps({"main": [name]}))
+
+
 def nothing(folder: Path) -> None:
     pass
 
@@ -146,14 +155,18 @@ def _edits() -> Iterator[tuple[str, Change]]:
 
 def _of_the_loaders(folder: Path, other: Path) -> Iterator[Kind]:
     both = (LOADER, PROGRAM)
-    names = sorted(file.name for file in (folder / "built").iterdir() if file.suffix in (".so", ".json", ".bin"))
-    for name in names:
+    built = folder / "built"
+    names = sorted(file.name for file in built.iterdir() if file.suffix in (".so", ".json", ".bin"))
+    weights = sorted(file.relative_to(built).as_posix() for file in built.glob(WEIGHTS))
+    for name in (*names, *weights[:1]):
         for seed in range(6 if name.endswith(".so") else 1):
             yield Kind(f"a bit of built/{name}, place {seed}", flip(f"built/{name}", seed), both)
         for share in (0.0, 0.3, 0.9):
             yield Kind(f"built/{name} is cut to {share:.0%}", cut(f"built/{name}", share), both)
         yield Kind(f"built/{name} is missing", remove(f"built/{name}"), both)
         yield Kind(f"built/{name} is another network's", copy_from(other, f"built/{name}"), both)
+    if (built / "network.so").exists():
+        yield Kind("weights.json names a file outside of its folder", name_weight("../network"), both)
     for name in ("SHA256SUMS", "conditions.txt", "examples/input-0.npy", "examples/output-0.npy", "examples/index.txt"):
         # Of the digests, the first line: all loaders need it.
         yield Kind(f"a bit of built/{name}", flip(f"built/{name}", 1, within=(0, 0.1)), both)
@@ -217,7 +230,9 @@ def tamper(deploy: Path, python: str, foreign: str) -> list[dict[str, Any]]:
 
 def _make_another(folder: Path) -> None:
     """Change a copy to a deployment of another network, with right digests."""
-    for name in ("network.json", *(f"built/{file.name}" for file in (folder / "built").iterdir() if file.is_file())):
+    built = [file for file in (folder / "built").iterdir() if file.is_file()]
+    files = [*built, *(folder / "built").glob(WEIGHTS)]
+    for name in ("network.json", *(file.relative_to(folder).as_posix() for file in files)):
         if not name.endswith(("conditions.txt", "SHA256SUMS")):
             (folder / name).write_bytes((folder / name).read_bytes() + b"\n")
     digest = sha256(folder / "network.json")

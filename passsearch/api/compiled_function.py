@@ -15,6 +15,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate import BUILD, device_of, is_signed, sign
 from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
+from passsearch.standalone.deployment.checked_files import Built, DeploymentError
 from passsearch.store import read_deployment
 from passsearch.toolchain import Toolchain, get_toolchain
 from passsearch.worker import run_script
@@ -66,11 +67,26 @@ def compiled_function(
     if not is_signed(folder, origin):
         _build(document, run, folder=folder, catalogs=catalogs, trust=trust)
         sign(folder, origin)
-    home, _, function = compiler.opener.partition(":")
-    function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(
-        folder, device_of(document["target"])
-    )
-    return function_of_tensors
+    try:
+        return open_built(compiler.opener, Built(folder), document["target"])
+    except DeploymentError as error:
+        raise UserError(str(error)) from None
+
+
+def open_built(opener: str, built: Built, target: str) -> Callable[..., Any]:
+    """Return a built network as a function.
+
+    Args:
+        opener: The opener of its dialect.
+        built: The built folder.
+        target: What it was built for.
+
+    Raises:
+        DeploymentError: A file is not as it was built.
+    """
+    home, _, name = opener.partition(":")
+    function: Callable[..., Any] = getattr(import_module(home), name)(built, device_of(target))
+    return function
 
 
 def own_version() -> str:

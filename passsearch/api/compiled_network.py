@@ -4,16 +4,14 @@ import json
 import sys
 import weakref
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import passsearch.results as results
-from passsearch.api.compiled_function import own_version
+from passsearch.api.compiled_function import open_built, own_version
 from passsearch.core import check_arguments, expand_home, install_command, printable
 from passsearch.errors import UserError
-from passsearch.evaluate import device_of
 from passsearch.export import ARTIFACT_FOLDER, COMPILATION, Deployment, copy_deployment, read_pipeline
 from passsearch.frontends import CallForm, read_form
 from passsearch.report import compiled_text
@@ -21,8 +19,6 @@ from passsearch.standalone.deployment import processor
 from passsearch.standalone.deployment.checked_files import Built, DeploymentError
 from passsearch.store import write_json
 from passsearch.worker import ScratchFolder
-
-LIBRARY = "network.so"
 
 
 class CompiledNetwork(dict[str, Any]):
@@ -144,11 +140,9 @@ def _open(folder: Path, form: CallForm | None) -> Callable[..., Any]:
         built = Built(folder / ARTIFACT_FOLDER)
         inputs = built.function("main")
         _check_machine(built, deployment)
-        built.path(LIBRARY)
+        run = open_built(opener, built, deployment.target)
     except DeploymentError as error:
         raise UserError(str(error)) from None
-    module, _, name = opener.partition(":")
-    run = getattr(import_module(module), name)(built.folder, device_of(deployment.target))
     return (form or read_form(deployment.form)).bind(run, inputs, built.device)
 
 

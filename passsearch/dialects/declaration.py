@@ -52,8 +52,8 @@ class Dialect:
         saver: ``module:function`` that writes an in-memory module to a file; loaded in an interpreter with the
             compiler.
         packaged_version: Version of the TVM that the lock files install.
-        opener: ``module:function`` that makes a Python function of a built network; loaded in an interpreter with the
-            compiler. Empty if the dialect has none.
+        opener: ``module:function`` that makes a Python function of a built network, whose files it checks; loaded in an
+            interpreter with the compiler. Empty if the dialect has none.
         checker: ``module:function`` that tests one catalog entry with the compiler; loaded only in a worker.
         baselines: Named candidates that are measured like any other.
         default_baseline: Name of the baseline to beat.

@@ -6,6 +6,8 @@ import random
 import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from deployments import deploy_by_worker
 from onnx import TensorProto, helper, numpy_helper
 
+import passsearch
 from passsearch.export import write_deployment
 from passsearch.standalone.deployment.checked_files import write_sums
 from passsearch.toolchain import Toolchain
@@ -94,6 +97,26 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode in (1, 2), done
     (line,) = done.stderr.splitlines()
     return line
+
+
+def load_network(toolchain: Toolchain, deploy: Path) -> subprocess.CompletedProcess[str]:
+    """Load a compiled network as ``passsearch.load`` does, in a process with the compiler."""
+    program = [
+        f"import sys; sys.path += {[str(Path(passsearch.__file__).parents[1]), sysconfig.get_path('purelib')]!r}",
+        "from passsearch.api.compiled_network import CompiledNetwork",
+        "from passsearch.errors import UserError",
+        f"try: CompiledNetwork({{'folder': {str(deploy)!r}}}).load()",
+        "except UserError as error: sys.exit(str(error))",
+    ]
+    return run(toolchain.python, "-c", "\n".join(program))
+
+
+def load_by_each(toolchain: Toolchain, deploy: Path) -> list[subprocess.CompletedProcess[str]]:
+    """Load a built network by the loaders in Python and C++ and, where it can run beside the compiler, passsearch."""
+    done = [run(toolchain.python, deploy / "run_model.py"), run(deploy / "run_model", deploy / "built")]
+    version = run(toolchain.python, "-c", "import sys; print(*sys.version_info[:2])").stdout
+    is_same = version.split() == list(map(str, sys.version_info[:2]))
+    return [*done, load_network(toolchain, deploy)] if is_same else done
 
 
 @every_kind
@@ -189,7 +212,10 @@ def test_a_damaged_library_is_refused_by_both_loaders(
         assert library.name in line and "run build_model.py again" in line
 
 
-@pytest.mark.parametrize("kind", [SEPARATE], indirect=True, scope="module")
+separate_kind = pytest.mark.parametrize("kind", [SEPARATE], indirect=True, scope="module")
+
+
+@separate_kind
 def test_weights_that_are_not_as_they_were_built_are_refused_by_both_loaders(
     toolchain: Toolchain, deploy: Path
 ) -> None:
@@ -206,10 +232,47 @@ def test_weights_that_are_not_as_they_were_built_are_refused_by_both_loaders(
     table, content = built / "weights.json", weight.read_bytes()
     for path, change in ((weight, flip), (weight, Path.unlink), (weight, replace), (table, flip)):
         change(path)
-        for command in ((toolchain.python, deploy / "run_model.py"), (deploy / "run_model", built)):
-            line = refused(run(*command))
+        for done in load_by_each(toolchain, deploy):
+            line = refused(done)
             assert path.name in line and "run build_model.py again" in line
         weight.write_bytes(content)
+
+
+@separate_kind
+def test_weights_that_the_build_has_not_written_are_refused(toolchain: Toolchain, deploy: Path) -> None:
+    built = deploy / "built"
+    (weight,) = (built / "constants").iterdir()
+    shutil.copy(weight, built / "other.npy")
+    (built / "weights.json").write_text(json.dumps({"main": ["../other"]}))
+    sums = (built / "SHA256SUMS").read_text().splitlines(keepends=True)
+    (built / "SHA256SUMS").write_text("".join(line for line in sums if "weights.json" not in line))
+    for done in load_by_each(toolchain, deploy):
+        assert "SHA256SUMS has no digest of weights.json" in refused(done)
+
+
+@separate_kind
+def test_a_function_loads_without_the_weights_of_another(toolchain: Toolchain, deploy: Path) -> None:
+    table = deploy / "built" / "weights.json"
+    table.write_text(json.dumps({**json.loads(table.read_text()), "main_b": ["missing"]}))
+    write_sums(deploy / "built")
+    for done in load_by_each(toolchain, deploy):
+        assert done.returncode == 0, done
+
+
+@separate_kind
+def test_a_weight_of_another_size_than_its_array_is_refused_and_not_kept_in_memory(
+    original: Path, tmp_path: Path
+) -> None:
+    program, file = tmp_path / "map_arrays", tmp_path / "array.npy"
+    options = shlex.split(original.with_name("options.txt").read_text())
+    made = run("c++", PROGRAMS / "map_arrays.cc", "-o", program, *options)
+    assert made.returncode == 0, made.stderr
+    np.save(file, np.arange(SIZE, dtype="float32"))
+    assert run(program, file).stdout == f"{SIZE} numbers\nmapped\n"
+    cut(file)
+    assert run(program, file).stdout == f"{file} has another size than its array; run build_model.py again.\n"
+    np.save(file, np.zeros(SIZE, "complex64"))
+    assert run(program, file).stdout == "This loader has no type <c8\n"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import itertools
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,27 +14,33 @@ from passsearch.core import MAIN
 from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.executable import NETWORK
 from passsearch.dialects.shared import parse_device
+from passsearch.standalone.deployment.checked_files import Built
 from passsearch.standalone.deployment.machine_pool import MachinePool
 from passsearch.standalone.relax.deployment import cuda_libraries
-from passsearch.standalone.relax.deployment.separate_weights import read_weights
+from passsearch.standalone.relax.deployment.separate_weights import check_weights, read_weights
 
 
-def open_network(folder: Path, device: str) -> Callable[..., Any]:
+def open_network(built: Built, device: str) -> Callable[..., Any]:
     """Return a function of the network's inputs in order; the inputs must be on the device.
 
     Tensors are not copied (DLPack), except inputs that are not contiguous or not aligned to ``ALIGNMENT_BYTES``, and
     outputs whose memory is that of an input, of another output or of a constant: what is returned belongs to the
     caller. The function returns PyTorch tensors if an input is one, else copies as numpy arrays; several outputs are a
     tuple. Several threads may call it.
+
+    Raises:
+        DeploymentError: The library or a weight is not as it was built.
     """
     if device != "cpu":
         cuda_libraries.load_runtime("cc")  # called only where there is no driver
+    path = built.path(NETWORK)
+    check_weights(built, MAIN)
     # TVM's own function keeps every library for the life of the process, with its weights.
-    library = tvm_ffi.load_module(str(folder / NETWORK), keep_module_alive=False)
+    library = tvm_ffi.load_module(str(path), keep_module_alive=False)
     place = tvm.device(*parse_device(device))
     # A virtual machine runs one call at a time, and the function may be called by several threads.
     pool = MachinePool(lambda: relax.VirtualMachine(library, place)[MAIN], None if device == "cpu" else 1)
-    weights = read_weights(folder).get(MAIN, ())
+    weights = read_weights(built.folder, MAIN)
 
     constant: frozenset[int] | None = None
 

@@ -38,16 +38,17 @@ class VirtualMachineExecutable(Executable):
         kind, index = parse_device(device)
         self._device = tvm.device(kind, index)
         library = tvm.runtime.load_module(str(artifact.folder / NETWORK))
-        self._machine, self._weights = relax.VirtualMachine(library, self._device), read_weights(artifact.folder)
+        self._machine = relax.VirtualMachine(library, self._device)
+        self._folder, self._weights = artifact.folder, read_weights(artifact.folder, MAIN)
         self._has_events = kind != "cpu"
         self._timed: Any = None
         self._held: Mapping[str, Any] = {}
 
     def entry(self, function: str) -> "VirtualMachineExecutable":
-        """Return an executable of another entry function, with the same weights in memory."""
+        """Return an executable of another entry function; the files of weights that both take are in memory once."""
         other = copy(self)
         other._function, other._timed, other._name = function, None, f"{TIMED}_{next(_NUMBERS)}"
-        other._held = {}
+        other._held, other._weights = {}, read_weights(self._folder, function)
         return other
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
@@ -65,17 +66,14 @@ class VirtualMachineExecutable(Executable):
 
     def _parameters(self) -> list[str]:
         """Return the names of the function's inputs in order; its weights, if it takes some, come after them."""
-        number = self._machine._get_function_arity(self._function) - len(self._own_weights())
+        number = self._machine._get_function_arity(self._function) - len(self._weights)
         return [self._machine._get_function_param_name(self._function, place) for place in range(number)]
 
     def _arrays(self, inputs: Mapping[str, Array]) -> list[Any]:
         """Return the inputs on the device and the weights, in the order of the function's parameters."""
         # The virtual machine takes inputs by place, and only the library knows their order.
         arrays = [tvm.runtime.tensor(inputs[name], self._device) for name in self._parameters()]
-        return [*arrays, *self._own_weights()]
-
-    def _own_weights(self) -> Sequence[Any]:
-        return self._weights.get(self._function, ())
+        return [*arrays, *self._weights]
 
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them; outputs are not copied."""

@@ -128,8 +128,10 @@ class Built {
     return content.str();
   }
 
-  // Returns whether the folder has had a file when it was built.
-  bool Has(const std::string& name) const { return digests_.count(name) > 0; }
+  // Returns whether a file is there or was when the folder was built; `Path` refuses a file that was not.
+  bool Has(const std::string& name) const {
+    return digests_.count(name) > 0 || std::ifstream(folder_ + "/" + name).good();
+  }
 
   const std::vector<Input>& Inputs(const std::string& function) const {
     auto found = functions_.find(function);

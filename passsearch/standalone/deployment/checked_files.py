@@ -185,8 +185,8 @@ class Built:
         return path
 
     def has(self, name: str) -> bool:
-        """Return whether the folder has had a file when it was built."""
-        return name in self._sums
+        """Return whether a file is there or was when the folder was built; ``path`` refuses a file that was not."""
+        return name in self._sums or (self.folder / name).exists()
 
 
 def write_conditions(

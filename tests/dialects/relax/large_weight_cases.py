@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from unittest.mock import patch
@@ -17,6 +18,7 @@ from passsearch.dialects.contract import Artifact, ModelSource
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.separate_weights import weight_bytes
 from passsearch.standalone.relax.deployment import separate_weights
+from passsearch.standalone.relax.deployment.network_file import read_network
 from passsearch.worker.state_cache import StateCache
 
 SIDE = 1024
@@ -49,7 +51,9 @@ def main() -> None:
         "mapped": in_files(own, str(folder / "states")),
         "equal": bool(tvm_ffi.structural_equal(module, own)),
         "saved": bool(tvm_ffi.structural_equal(module, saved)),
-        "saved is mapped": in_files(saved, "(deleted)"),
+        "saved is mapped beside its file": in_files(saved, str(folder)),
+        "saved where nothing can be written": in_files(read_without_folder(folder / "network.json"), "(deleted)"),
+        "saved without room": bool(tvm_ffi.structural_equal(module, read_without_room(folder / "network.json"))),
         "right": [bool(np.allclose(each, expected, atol=1e-2)) for each in outputs],
         "one file": len({file.stat().st_ino for file in (*files, state)}) == 1,
         "without links": weight_bytes(folder / "third") > weights.nbytes,
@@ -80,6 +84,22 @@ def write_network(folder: Path) -> tuple[Path, np.ndarray]:  # type: ignore[type
     path.write_bytes(model.SerializeToString())
     onnx.checker.check_model(str(path))
     return path, weights
+
+
+def read_without_folder(path: Path) -> tvm.IRModule:
+    """Read a network by a path in whose folder no file can be made, not even by root."""
+    with path.open("rb") as file:
+        return read_network(Path(f"/proc/self/fd/{file.fileno()}"))
+
+
+def read_without_room(path: Path) -> tvm.IRModule:
+    """Read a network where a file cannot hold its large constant."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SIDE, limits[1]))
+    try:
+        return read_network(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def in_files(module: tvm.IRModule, folder: str) -> bool:

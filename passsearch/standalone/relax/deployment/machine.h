@@ -45,10 +45,20 @@ struct MappedFile {
 
 inline ffi::Tensor MapArray(const std::string& path) {
   MappedFile file(path);
-  Array array;
-  file.offset = ReadHeader(std::string_view(file.begin, file.size), &array);
-  return ffi::Tensor::FromNDAlloc(file, ffi::ShapeView(array.shape.data(), array.shape.size()),
-                                  TypeNamed(array.type).type, DLDevice{kDLCPU, 0});
+  try {
+    Array array;
+    file.offset = ReadHeader(std::string_view(file.begin, file.size), &array);
+    DLDataType type = TypeNamed(array.type).type;
+    // To read beyond the end of a mapping ends the process.
+    if (file.offset + BytesOf(array.shape, type) != file.size) {
+      throw std::runtime_error(path + " has another size than its array; run build_model.py again.");
+    }
+    return ffi::Tensor::FromNDAlloc(file, ffi::ShapeView(array.shape.data(), array.shape.size()), type,
+                                    DLDevice{kDLCPU, 0});
+  } catch (...) {
+    file.FreeData(nullptr);
+    throw;
+  }
 }
 
 // The library of a network, whose constants all machines share, and the weights of a function that are beside it.

@@ -53,9 +53,10 @@ def read_network(path: Path) -> Any:
     arrays: dict[bytes, Any] = {}
     try:
         with path.open("rb") as file:
-            text = b"".join(_without_large(file, arrays)).decode()
-    except (ValueError, struct.error):
-        return tvm.ir.load_json(path.read_text())  # damaged, as TVM will say
+            text = b"".join(_without_large(file, arrays, folder=path.parent)).decode()
+    except (ValueError, struct.error, OSError):
+        # Damaged, as TVM will say, or there is no room for the arrays in files.
+        return tvm.ir.load_json(path.read_text())
     network, left = tvm.ir.load_json(text), set(arrays)
 
     def fill(constant: GenericConst) -> GenericConst:
@@ -90,8 +91,14 @@ def replace_constants(module: tvm.IRModule, replace: Callable[[GenericConst], Ge
     return result
 
 
-def _without_large(file: BinaryIO, arrays: dict[bytes, Any]) -> Iterator[bytes]:
-    """Yield the text of a file with placeholders for large arrays, which are added to ``arrays`` by placeholder."""
+def _without_large(file: BinaryIO, arrays: dict[bytes, Any], *, folder: Path) -> Iterator[bytes]:
+    """Yield the text of a file with placeholders for large arrays.
+
+    Args:
+        file: The file.
+        arrays: Gets the arrays by placeholder.
+        folder: Where the arrays are kept.
+    """
     buffer = file.read(BLOCK)
     while buffer:
         begin = buffer.find(MARK) + 1
@@ -109,7 +116,7 @@ def _without_large(file: BinaryIO, arrays: dict[bytes, Any]) -> Iterator[bytes]:
             yield buffer[: len(MARK)]
             buffer = buffer[len(MARK) :]
             continue
-        array, buffer = _read_array(file, buffer, *form)
+        array, buffer = _read_array(file, buffer, *form, folder=folder)
         content = os.urandom(PLACEHOLDER_BYTES)  # equal to no other constant
         arrays[content] = tvm.runtime.from_dlpack(array)
         head = HEAD.pack(ARRAY, 0, 1, 0, 1, 1, 8, 1) + 2 * SIZE.pack(len(content))
@@ -126,11 +133,11 @@ def _form(text: bytes) -> tuple[str, tuple[int, ...]] | None:
     return (f"{KINDS[code]}{bits // 8}", sizes) if math.prod(sizes) * bits // 8 >= LARGE_BYTES else None
 
 
-def _read_array(file: BinaryIO, text: bytes, dtype: str, shape: tuple[int, ...]) -> tuple[Any, bytes]:
+def _read_array(file: BinaryIO, text: bytes, dtype: str, shape: tuple[int, ...], *, folder: Path) -> tuple[Any, bytes]:
     """Return the array that a text and the rest of its file begin with, and what follows it of the text."""
     left, end, head = b"", b"", HEAD.size + SIZE.size * (len(shape) + 1)
     # This file has no name, and ends with the array.
-    with TemporaryFile() as content:
+    with _nameless_file(folder) as content:
         while text and not end:
             part, end, rest = text.partition(b'"')
             values, left = _decode(left + part)
@@ -140,6 +147,15 @@ def _read_array(file: BinaryIO, text: bytes, dtype: str, shape: tuple[int, ...])
         content.flush()
         # Changes of a mapping in this mode stay within this process.
         return np.memmap(content, dtype, "c", 0, shape), text
+
+
+def _nameless_file(folder: Path) -> Any:
+    """Return an empty file without a name, in the folder if it can be written."""
+    # The system's folder of temporary files is often in memory, which the arrays are to be kept out of.
+    try:
+        return TemporaryFile(dir=folder)
+    except OSError:
+        return TemporaryFile()
 
 
 def _decode(text: bytes) -> tuple[bytes, bytes]:

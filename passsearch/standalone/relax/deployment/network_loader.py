@@ -32,17 +32,8 @@ def load(folder: str | Path, device: str | None = None, function: str = "main", 
     built = checked_files.Built(Path(folder))
     loader_command.check_machine(built, tvm.__version__)
     built.path(NETWORK)
-    check_weights(built, function)
+    separate_weights.check_weights(built, function)
     return open_network(built.folder, built.function(function), device or built.device, function, machines=machines)
-
-
-def check_weights(built: Any, function: str) -> None:
-    """Raise an error if a weight of a function has changed."""
-    # A table that the build has not written has no digest, and is refused.
-    if built.has(separate_weights.TABLE) or (built.folder / separate_weights.TABLE).exists():
-        built.path(separate_weights.TABLE)
-    for file in separate_weights.weight_files(built.folder).get(function, ()):
-        built.path(file.relative_to(built.folder).as_posix())
 
 
 def open_network(
@@ -59,7 +50,7 @@ def open_network(
         cuda_libraries.load_runtime("cc")
     place = tvm.device(device, 0)
     library = tvm.runtime.load_module(str(folder / NETWORK))
-    weights = separate_weights.read_weights(folder).get(function, ())
+    weights = separate_weights.read_weights(folder, function)
 
     def make() -> Any:
         machine = relax.VirtualMachine(library, place)

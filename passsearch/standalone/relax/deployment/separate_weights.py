@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,22 +68,26 @@ def save(array: Any, folder: Path) -> str:
     return path.stem
 
 
-def weight_files(folder: Path) -> dict[str, list[Path]]:
-    """Return, by entry function, the files of the weights that follow its inputs; none where they are embedded."""
+def weight_files(folder: Path, function: str) -> list[Path]:
+    """Return the files of the weights that follow the inputs of a function; none where they are embedded."""
     if not (folder / TABLE).exists():
-        return {}
+        return []
     table = json.loads((folder / TABLE).read_text())
-    return {entry: [folder / FOLDER / f"{name}.npy" for name in names] for entry, names in table.items()}
+    return [folder / FOLDER / f"{name}.npy" for name in table.get(function, ())]
 
 
-def read_weights(folder: Path) -> Mapping[str, Sequence[Any]]:
-    """Return, by entry function, the weights that follow its inputs; none where they are embedded."""
-    files = weight_files(folder)
+def check_weights(built: Any, function: str) -> None:
+    """Raise an error if a weight of a function is not as it was built; ``built`` is ``checked_files.Built``."""
+    if built.has(TABLE):
+        built.path(TABLE)
+    for file in weight_files(built.folder, function):
+        built.path(file.relative_to(built.folder).as_posix())
+
+
+def read_weights(folder: Path, function: str) -> list[Any]:
+    """Return the weights that follow the inputs of a function; none where they are embedded."""
     # Changes of a mapping in this mode stay within this process.
-    tensors = {
-        file: tvm.runtime.from_dlpack(np.load(file, mmap_mode="c")) for file in {*sum(files.values(), list[Path]())}
-    }
-    return {entry: [tensors[file] for file in own] for entry, own in files.items()}
+    return [tvm.runtime.from_dlpack(np.load(file, mmap_mode="c")) for file in weight_files(folder, function)]
 
 
 def entries(module: tvm.IRModule) -> list[tvm.ir.GlobalVar]:
