@@ -68,7 +68,8 @@ def test_a_search_without_time_for_other_engines_has_its_result(
 def test_an_interrupted_comparison_keeps_its_complete_processes(
     tune: Callable[..., passsearch.TuneResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_process, reasons = rivals._run_process, []
+    run_process = rivals._run_process
+    reasons: list[str] = []
 
     def run_one_process(*arguments: Any) -> Any:
         if reasons:
