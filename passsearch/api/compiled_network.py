@@ -99,7 +99,7 @@ class CompiledNetwork(dict[str, Any]):
 
     @property
     def is_slower(self) -> bool:
-        """True if a rival is faster by the whole interval, of the fastest runs or of the medians."""
+        """True if a rival is faster by both ratios, and by the whole interval of one."""
         return any(rival.is_ahead for rival in results.Compilation.from_json(self).measured_rivals.values())
 
     def __repr__(self) -> str:

@@ -25,12 +25,12 @@ from passsearch.core import (
     timestamp,
 )
 from passsearch.dialects import dialect
-from passsearch.errors import UserError
+from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import Built, Session, WorkerEvaluator
 from passsearch.export import COMPILATION, SCRIPT, Deployment, check_replaceable, write_deployment
 from passsearch.frontends import CallForm, call_form
 from passsearch.measure import Ratio, one_process_ratio
-from passsearch.results import ChosenPipeline, Compilation, Reference, StatedFailure, TriedPipeline
+from passsearch.results import ChosenPipeline, Compilation, Reference, RivalComparison, StatedFailure, TriedPipeline
 from passsearch.search import NetworkAnalysis, analyze_network, recommended_sequences, with_prerequisites
 from passsearch.store import NETWORK, write_json
 from passsearch.worker import ScratchFolder, run_script
@@ -42,6 +42,9 @@ DEPLOYMENT = "deploy"
 
 RECOMMENDED = "recommended"
 """Name of the pipeline that is chosen by the network's features."""
+
+RIVALS_S = 120.0
+"""Time limit of the comparison with other engines: four processes of three engines take 100 s for half a second."""
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +95,8 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         pipeline: ``recommended``, or a pipeline as ``compare`` takes it.
         seconds: Time for building and timing other sequences that the recommendation may be worse than; the fastest is
             taken. 0 builds the recommended one only.
-        rivals: Engines that the result is compared with in the same rounds; those that are installed by default.
+        rivals: Engines that the result is compared with in the same rounds, for two minutes at most; those that are
+            installed by default.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:
@@ -165,28 +169,46 @@ def _compile(
         form = call_form(evaluator.session.model)
         deployed = _export(evaluator, candidate, folder, choice=choice, form=form)
         built_s = monotonic() - start - imported_s
+        compilation = Compilation(
+            schema=SCHEMA,
+            compiled_at=timestamp(),
+            folder=str(deployed),
+            model=evaluator.session.model.source,
+            toolchain=evaluator.session.toolchain.name,
+            target=evaluator.session.target,
+            pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
+            classes=tuple(analysis.class_names),
+            tried=tuple(_row(each) for each in tried),
+            reference=Reference.from_json(evaluator.builder.source.to_json()),
+            seconds={"import": imported_s, "build": built_s},
+            rivals={},
+            python="" if session.cannot_run_reason else str(session.toolchain.python),
+            rivals_reason="the comparison did not finish",
+        )
+        # Written now and again with the comparison, which may be killed; without the document, the folder cannot load.
+        write_json(deployed / COMPILATION, compilation.to_json())
         report("measuring beside other engines", 0, 0)
-        compared = beside.compare(evaluator, candidate, built)
-        rivals_s = monotonic() - start - imported_s - built_s
-    compilation = Compilation(
-        schema=SCHEMA,
-        compiled_at=timestamp(),
-        folder=str(deployed),
-        model=evaluator.session.model.source,
-        toolchain=evaluator.session.toolchain.name,
-        target=evaluator.session.target,
-        pipeline=ChosenPipeline(candidate.name, str(candidate.pipeline)),
-        classes=tuple(analysis.class_names),
-        tried=tuple(_row(each) for each in tried),
-        reference=Reference.from_json(evaluator.builder.source.to_json()),
-        seconds={"import": imported_s, "build": built_s, "rivals": rivals_s},
-        rivals=compared.engines,
-        others_percent=compared.others_percent,
-        python="" if session.cannot_run_reason else str(session.toolchain.python),
-        rivals_reason=compared.reason,
-    )
+        rivals_begin_s = monotonic()
+        compared = _compare(beside, evaluator, candidate, built)
+        compilation = replace(
+            compilation,
+            seconds={**compilation.seconds, "rivals": monotonic() - rivals_begin_s},
+            rivals=compared.engines,
+            rivals_reason=compared.reason,
+            others_percent=compared.others_percent,
+        )
     write_json(deployed / COMPILATION, compilation.to_json())
     return compilation, form
+
+
+def _compare(beside: Rivals, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> RivalComparison:
+    """Return the comparison, or why there is none: the network is exported, whatever ends the comparison."""
+    try:
+        return beside.compare(evaluator, candidate, built, time_limit=TimeLimit(RIVALS_S))
+    except KeyboardInterrupt:
+        return RivalComparison(reason="it was interrupted")
+    except (PassSearchError, OSError) as error:
+        return RivalComparison(reason=str(error))
 
 
 def _candidates(evaluator: WorkerEvaluator, analysis: NetworkAnalysis, named: Candidate | None) -> Sequence[Candidate]:

@@ -12,6 +12,7 @@ from time import monotonic
 from passsearch.api.engine_artifacts import artifact_engine
 from passsearch.core import UNLIMITED, Candidate, TimeLimit
 from passsearch.engines import (
+    LEAST_ROUNDS,
     EngineFailure,
     EnginePlan,
     EngineRecord,
@@ -23,10 +24,11 @@ from passsearch.engines import (
     throughput_ratio,
 )
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import Built, Session, WorkerEvaluator, device_lock
-from passsearch.frontends import ModelFile
+from passsearch.evaluate import Built, Session, WorkerEvaluator
+from passsearch.frontends import ZOO, ModelFile, fixed_onnx
 from passsearch.report import engine_name
 from passsearch.results import FailedRival, MeanLatency, Rival, RivalComparison, StatedRatio
+from passsearch.toolchain import cache_folder
 
 RIVALS = ("onnxruntime", "openvino", "torch")
 """Engines that users have on processors."""
@@ -87,7 +89,7 @@ class Rivals:
         obstacle = _obstacle(session)
         if obstacle and names:
             raise UserError(f"There is no comparison with {', '.join(names)}: {obstacle}; leave `rivals` out.")
-        specs = [] if obstacle else _specs(session.model.path, names)
+        specs = [] if obstacle else _specs(session.model, names)
         is_onnx = session.model.format == "onnx"
         unfit = [] if is_onnx else [each.name for each in specs if each.name not in OF_PYTORCH]
         if unfit and names:
@@ -110,8 +112,9 @@ class Rivals:
         """Return about how long one process of each engine takes, for a network of this latency."""
         count, plan = 1 + len(self.specs), EnginePlan()
         visit_s = plan.pause_s + latency_s + min(plan.visit_s, plan.most * latency_s)
+        rounds_s = min(ROUNDS * count * visit_s, max(RACE_S, LEAST_ROUNDS * count * visit_s))
         # The engine whose outputs are expected has one process more.
-        return (count + 1) * START_S + (CHECKS + count) * latency_s + min(ROUNDS * count * visit_s, RACE_S)
+        return (count + 1) * START_S + (CHECKS + count) * latency_s + rounds_s
 
     def compare(
         self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built, *, time_limit: TimeLimit = UNLIMITED
@@ -123,6 +126,9 @@ class Rivals:
             candidate: The pipeline that was compiled.
             built: The artifact, with its files.
             time_limit: No process begins for which it leaves no time.
+
+        Returns:
+            The comparison; that of the complete processes, where an interruption or an error ends a later one.
         """
         begin_s, process_s = monotonic(), self.process_s(built.run_s or 0.0)
         compared = RivalComparison(self.unfit, self.reason)
@@ -136,7 +142,13 @@ class Rivals:
         timing = self._timing(evaluator, candidate, built, specs=specs, time_limit=time_limit)
         for process in range(1, PROCESSES + 1):
             process_begin_s = monotonic()
-            rows = _run_process(timing, specs)
+            try:
+                rows = _run_process(timing, specs)
+            except (KeyboardInterrupt, PassSearchError, OSError) as error:
+                if not compared.processes:
+                    raise
+                _log.warning("the comparison ends after %d processes: %s", compared.processes, error or "interrupted")
+                break
             if time_limit.is_over and any(isinstance(row, FailedRival) for row in rows.values()):
                 break
             seconds, percent = monotonic() - begin_s, _others_percent(timing)
@@ -152,7 +164,7 @@ class Rivals:
         specs, failed = [], {**self.unfit}
         for spec in self.specs:
             try:
-                specs.append(_with_own_file(spec, self.model))
+                specs.append(_with_own_file(spec, self.model, folder=cache_folder() / "models"))
             except PassSearchError as error:  # noqa: PERF203 -- three engines
                 failed[spec.name] = FailedRival(str(error))
         return specs, failed
@@ -173,7 +185,6 @@ class Rivals:
             types=evaluator.network.inputs,
             plan=EnginePlan(opened.threads, PROCESSES, ROUNDS, slow_processes=PROCESSES, limit=limit, race_s=RACE_S),
             folder=evaluator.folder / "rivals",
-            device_lock=device_lock(opened.gpu),
             inputs=evaluator.network.check,
             time_limit=time_limit,
         )
@@ -194,11 +205,11 @@ def _obstacle(session: Session) -> str:
     return "" if session.device == "cpu" else "it is measured on processors only"
 
 
-def _specs(network: Path, names: Sequence[str] | None) -> list[EngineSpec]:
+def _specs(model: ModelFile, names: Sequence[str] | None) -> list[EngineSpec]:
     specs = []
-    for name in RIVALS if names is None else dict.fromkeys(names):
+    for name in _usual(model) if names is None else dict.fromkeys(names):
         try:
-            specs.append(engine_spec(name, network, python=_own_python(name)))
+            specs.append(engine_spec(name, model.path, python=_own_python(name)))
         except EnvironmentFault as error:  # noqa: PERF203 -- three engines
             if names is not None:
                 raise
@@ -206,12 +217,34 @@ def _specs(network: Path, names: Sequence[str] | None) -> list[EngineSpec]:
     return specs
 
 
-def _with_own_file(spec: EngineSpec, model: ModelFile | None) -> EngineSpec:
-    """Return an engine with the file that it runs: PyTorch has a file of its own for a network that is PyTorch's."""
-    if model is None or spec.name not in OF_PYTORCH:
+def _usual(model: ModelFile) -> Sequence[str]:
+    """Return the engines that users have for a network.
+
+    PyTorch runs no ONNX file: it has passsearch's conversion, which stands for PyTorch with built-in networks only.
+    """
+    is_users_onnx = model.format == "onnx" and model.otherwise is None and not model.source.startswith(ZOO)
+    return [name for name in RIVALS if not (is_users_onnx and name in OF_PYTORCH)]
+
+
+def _with_own_file(spec: EngineSpec, model: ModelFile | None, *, folder: Path) -> EngineSpec:
+    """Return an engine with the file that it runs.
+
+    PyTorch has a file of its own for a network that is PyTorch's. All others have the ONNX file with fixed sizes, since
+    the network is compiled for these: engines are slower where sizes are open.
+
+    Args:
+        spec: The engine.
+        model: The network.
+        folder: Folder for files that are made.
+    """
+    if model is None:
         return spec
-    file = model if model.otherwise is None else model.otherwise()
-    return spec if file.format == "onnx" else replace(spec, model=file.path, modules=("torch",))
+    file = model
+    if spec.name in OF_PYTORCH and model.otherwise is not None:
+        file = model.otherwise()
+    if file.format != "onnx":
+        return replace(spec, model=file.path, modules=("torch",))
+    return replace(spec, model=fixed_onnx(file, folder=folder).file.path)
 
 
 def _run_process(timing: EngineTiming, specs: Sequence[EngineSpec]) -> dict[str, Rival | FailedRival]:
@@ -228,7 +261,7 @@ def _run_process(timing: EngineTiming, specs: Sequence[EngineSpec]) -> dict[str,
 def _row(own: EngineRecord, rival: EngineRecord) -> Rival | FailedRival:
     """Return the ratio of throughputs to a rival, and both latencies."""
     if failure := own.failure or rival.failure:
-        return FailedRival(failure)
+        return FailedRival(f"the compiled network: {failure}" if own.failure else failure)
     ratio = throughput_ratio(rival, own)
     return Rival(
         ratio=StatedRatio.from_json(ratio["by fastest"]),

@@ -46,7 +46,7 @@ def _findings(result: RunResult) -> dict[str, Any]:
         "sequence": sequence.name if sequence else None,
         **_ratio(sequence.gain if sequence else None, "sequence_gain", "sequence_gain"),
         "rival": rival,
-        **_ratio(beside.ratio if beside else None, "rival_ratio", "rival"),
+        **_ratio(beside.lowest if beside else None, "rival_ratio", "rival"),
         "baseline": baseline.name,
         "baseline_latency_s": baseline.latency_s.median if baseline.latency_s else None,
         "best_latency_s": shown.median if shown else None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         unknown_engine_error,
     )
     from passsearch.engines.records import Comparison, EnginePlan, EngineRecord
-    from passsearch.engines.rounds import EngineTiming, compare
+    from passsearch.engines.rounds import LEAST_ROUNDS, EngineTiming, compare
     from passsearch.engines.rows import by_process, engine_row, mean_latency, rows_by_engine, throughput_ratio
 
 _MODULES = {
@@ -35,11 +35,12 @@ _MODULES = {
     ),
     "batch_scaling": ("friction", "friction_rows"),
     "records": ("Comparison", "EnginePlan", "EngineRecord"),
-    "rounds": ("EngineTiming", "compare"),
+    "rounds": ("LEAST_ROUNDS", "EngineTiming", "compare"),
     "rows": ("by_process", "engine_row", "mean_latency", "rows_by_engine", "throughput_ratio"),
 }
 
 __all__ = [
+    "LEAST_ROUNDS",
     "UNAVAILABLE",
     "Comparison",
     "Declaration",

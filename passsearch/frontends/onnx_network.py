@@ -52,9 +52,21 @@ def resolve_onnx(
     """
     if not find_front_end(model).startswith("onnx_file:"):
         raise UserError(f"Engines read ONNX, and `{source_name(model)}` is no ONNX file; export the network as ONNX.")
+    return fixed_onnx(resolve(model, inputs=inputs, batch=batch, folder=folder, trust=trust), folder=folder)
+
+
+def fixed_onnx(file: ModelFile, *, folder: Path) -> OnnxNetwork:
+    """Return an ONNX file, or a copy of it with fixed shapes if it leaves sizes open.
+
+    Args:
+        file: The file, with the types of inputs that it leaves open.
+        folder: Folder for the copy.
+
+    Raises:
+        UserError: The copy would be over 2 GiB.
+    """
     from passsearch.frontends import onnx_file
 
-    file = resolve(model, inputs=inputs, batch=batch, folder=folder, trust=trust)
     content = onnx_file.read(file.path)
     declared, limit = content.inputs, strict_limit(content.dtypes, quantizes=content.quantizes)
     types = resolve_inputs(declared, types=file.inputs, batch=None)

@@ -1,13 +1,18 @@
 """A network beside the other engines that the user has, in words."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from passsearch.report.formatting import MISSING, format_number, format_ratio, is_above, is_below
 from passsearch.report.verdict import BUSY_PERCENT
 from passsearch.results import FailedRival, Rival, RivalComparison, RunResult, StatedRatio
 from passsearch.toolchain import target_kind
 
-_NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch", "inductor": "PyTorch's Inductor"}
+_NAMES = {
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+    "torch": "PyTorch (eager)",
+    "inductor": "PyTorch's Inductor",
+}
 
 
 def engine_name(name: str) -> str:
@@ -17,54 +22,52 @@ def engine_name(name: str) -> str:
 
 def slowest_first(rivals: Mapping[str, Rival]) -> list[tuple[str, Rival]]:
     """Return rivals in the order of the network's throughput over theirs, so that one that is ahead is said first."""
-    return sorted(rivals.items(), key=lambda item: item[1].lowest)
+    return sorted(rivals.items(), key=lambda item: item[1].lowest.ratio or 0.0)
 
 
 def rival_comparison(name: str, rival: Rival) -> str:
     """Return both ratios to a rival, both latencies, and whether they decide which one is faster."""
-    fastest, medians = map(format_ratio, _ratios(rival))
+    fastest, medians = map(format_ratio, rival.ratios)
     own, other = (f"{format_number(latency.median * 1e3)} ms" for latency in (rival.latency_s, rival.rival_latency_s))
+    doubt = _doubt(rival)
     return (
         f"{fastest} times the throughput of {engine_name(name)} by the fastest runs, {medians} by medians "
-        f"({own} beside {other}){_doubt(rival)}"
+        f"({own} beside {other}){f': {doubt}' if doubt else ''}"
     )
 
 
 def _doubt(rival: Rival) -> str:
     """Return that it is undecided which one is faster; empty where it is decided."""
-    ratios = _ratios(rival)
-    if len({(ratio.ratio or 0) > 1 for ratio in ratios}) > 1:
-        return ": undecided, because the two disagree on which is faster"
-    return "" if any(is_above(ratio, 1) or is_below(ratio, 1) for ratio in ratios) else ": undecided"
-
-
-def _ratios(rival: Rival) -> Sequence[StatedRatio]:
-    return rival.ratio, rival.ratio_of_medians
+    if rival.is_disputed:
+        return "undecided, because the two disagree on which is faster"
+    return "" if rival.is_ahead or rival.is_behind else "undecided"
 
 
 def engine_ahead(rivals: Mapping[str, Rival]) -> str:
     """Return the name of the fastest engine that is certainly faster than the network; empty if none is."""
-    ahead = (name for name, rival in slowest_first(rivals) if rival.is_ahead and not _doubt(rival))
+    ahead = (name for name, rival in slowest_first(rivals) if rival.is_ahead)
     return next(map(engine_name, ahead), "")
 
 
 def rivals_sentence(result: RunResult) -> str:
     """Return the throughput of the winner over that of every engine beside it, as a sentence; empty without any."""
-    rivals = result.rivals.measured if result.rivals else {}
-    if not rivals:
+    compared = result.rivals
+    if compared is None or not compared.measured:
         return ""
+    rivals, doubt = compared.measured, "one process" if compared.processes == 1 else ""
     network, ahead = result.model.name or "the network", engine_ahead(rivals)
-    ratios = [_stated(name, rival) for name, rival in slowest_first(rivals)]
+    ratios = [_stated(name, rival, doubt=doubt or _doubt(rival)) for name, rival in slowest_first(rivals)]
     return f"{f'{ahead} is faster: ' if ahead else ''}{network} has {' and '.join(ratios)}. "
 
 
-def _stated(name: str, rival: Rival) -> str:
-    """Return the ratio of the fastest runs, and that of the medians where it says something else."""
-    fastest, medians = rival.ratio, rival.ratio_of_medians
+def _stated(name: str, rival: Rival, *, doubt: str) -> str:
+    """Return the ratio of the fastest runs, that of the medians where it says something else, and the doubt."""
+    fastest, medians = rival.ratios
+    is_same = _says(fastest) == _says(medians) and not rival.is_disputed
+    other = "" if is_same else f"{format_ratio(medians)} by medians"
+    aside = "; ".join(filter(None, [other, doubt]))
     text = f"{format_ratio(fastest)} times the throughput of {engine_name(name)}"
-    if _says(fastest) == _says(medians):
-        return text
-    return f"{text} ({format_ratio(medians)} by medians)"
+    return f"{text} ({aside})" if aside else text
 
 
 def _says(ratio: StatedRatio) -> str:
@@ -92,9 +95,9 @@ def _unmeasured(compared: RivalComparison) -> Iterator[tuple[str, str]]:
 
 
 def hardest_rival(compared: RivalComparison | None) -> str:
-    """Return the engine over which the winner has the lowest throughput, with the ratio of the fastest runs."""
+    """Return the engine over which the winner has the lowest throughput, with the lower of its two ratios."""
     hardest = compared.hardest if compared else None
-    return f"{engine_name(hardest[0])} {format_ratio(hardest[1].ratio)}" if hardest else MISSING
+    return f"{engine_name(hardest[0])} {format_ratio(hardest[1].lowest)}" if hardest else MISSING
 
 
 def rival_lines(compared: RivalComparison | None) -> Iterator[tuple[str, str]]:

@@ -135,7 +135,7 @@ class FoundRow(Record):
         sequence_gain_low: Lower end of the interval.
         sequence_gain_high: Upper end of the interval.
         rival: The engine beside the winner over which it has the lowest throughput.
-        rival_ratio: Throughput of the winner over its, by the fastest runs.
+        rival_ratio: Throughput of the winner over its, by the fastest runs or by medians, whichever is lower.
         rival_low: Lower end of the interval.
         rival_high: Upper end of the interval.
         baseline: Name of the baseline.

@@ -50,15 +50,33 @@ class Rival(Record):
     version: str = left_out("")
 
     @property
-    def lowest(self) -> float:
+    def ratios(self) -> tuple[StatedRatio, StatedRatio]:
+        """Both ratios."""
+        return self.ratio, self.ratio_of_medians
+
+    @property
+    def lowest(self) -> StatedRatio:
         """The lower of the two ratios."""
-        return min(ratio.ratio or 0.0 for ratio in (self.ratio, self.ratio_of_medians))
+        return min(self.ratios, key=lambda ratio: ratio.ratio or 0.0)
+
+    @property
+    def is_disputed(self) -> bool:
+        """True if one ratio says that the engine is faster, and the other one that the network is."""
+        return len({(ratio.ratio or 0.0) > 1 for ratio in self.ratios}) > 1
 
     @property
     def is_ahead(self) -> bool:
-        """True if the engine is faster by the whole interval of either estimate."""
-        ends = (ratio.interval[1] if ratio.interval else None for ratio in (self.ratio, self.ratio_of_medians))
-        return any(end is not None and end < 1 for end in ends)
+        """True if the engine is faster by both ratios, and by the whole interval of one."""
+        return not self.is_disputed and any(high is not None and high < 1 for _, high in self._intervals)
+
+    @property
+    def is_behind(self) -> bool:
+        """True if the network is faster by both ratios, and by the whole interval of one."""
+        return not self.is_disputed and any(low is not None and low > 1 for low, _ in self._intervals)
+
+    @property
+    def _intervals(self) -> list[Interval]:
+        return [ratio.interval for ratio in self.ratios if ratio.interval]
 
 
 @dataclass(frozen=True)
@@ -87,4 +105,4 @@ class RivalComparison(Record):
     @property
     def hardest(self) -> tuple[str, Rival] | None:
         """Name and row of the engine over which the network has the lowest throughput; ``None`` without any."""
-        return min(self.measured.items(), key=lambda item: item[1].lowest, default=None)
+        return min(self.measured.items(), key=lambda item: item[1].lowest.ratio or 0.0, default=None)

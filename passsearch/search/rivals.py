@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from passsearch.core import Candidate, Failure, TimeLimit
+from passsearch.errors import PassSearchError
 from passsearch.evaluate import OVERTIME, Built, WorkerEvaluator
 from passsearch.results import RivalComparison
 from passsearch.search.records import Scored
@@ -14,6 +15,12 @@ FACT = "rivals"
 
 MOST_SHARE = 0.2
 """Largest share of a time limit that is kept for other engines."""
+
+ONE_PROCESS = 1.5
+"""Time of one process that may be late, as a multiple of its estimate."""
+
+UNFINISHED = RivalComparison(reason="it did not finish; the same command continues")
+"""What a result says while the comparison runs, in case it is killed."""
 
 
 class Beside(Protocol):
@@ -54,7 +61,7 @@ def compare_winner(
 ) -> RivalComparison:
     """Return the winner beside other engines, as an earlier start of the run measured it, or measured now.
 
-    What an earlier start had no time to complete is measured again if the time suffices.
+    What an earlier start had no time to complete is measured again if more processes fit now.
 
     Args:
         beside: Measures it.
@@ -72,25 +79,33 @@ def compare_winner(
         return earlier
     left_s, needed_s = time_limit.left_s(), beside.process_s(min(winner.latency_s, default=0.0))
     if left_s < needed_s:
-        left_s = time_limit.left_s(overtime=OVERTIME)
+        left_s = min(ONE_PROCESS * needed_s, time_limit.left_s(overtime=OVERTIME))
+    if earlier and left_s < (earlier.processes + 1) * max(needed_s, earlier.seconds / max(1, earlier.processes)):
+        return earlier
     if left_s < needed_s:
         # Before the files are restored, which may be a compile.
-        return earlier or beside.compare(evaluator, winner.candidate, winner.built, time_limit=TimeLimit(0.0))
+        return beside.compare(evaluator, winner.candidate, winner.built, time_limit=TimeLimit(0.0))
     # A clock of its own, because that of a continued run stands still while it has read facts only.
     left = TimeLimit(left_s)
-    built = evaluator.restore(winner.built)
-    if isinstance(built, Failure):
-        return earlier or RivalComparison(reason=f"{built.kind} in {built.stage}: {built.reason}")
-    try:
-        compared = beside.compare(evaluator, winner.candidate, built, time_limit=left)
-    except KeyboardInterrupt:
-        # The winner is confirmed and its result is written, so the user loses nothing else.
-        compared = RivalComparison(reason="it was interrupted; the same command continues")
+    compared = _compare(beside, evaluator, winner, time_limit=left)
     if earlier and earlier.processes >= compared.processes:
         return earlier
     if compared.processes:
         log.record(FACT, key, fact=compared.to_json())
     return compared
+
+
+def _compare(beside: Beside, evaluator: WorkerEvaluator, winner: Scored, *, time_limit: TimeLimit) -> RivalComparison:
+    """Return the comparison, or why there is none: the winner is confirmed, and its result is written."""
+    try:
+        built = evaluator.restore(winner.built)
+        if isinstance(built, Failure):
+            return RivalComparison(reason=f"{built.kind} in {built.stage}: {built.reason}")
+        return beside.compare(evaluator, winner.candidate, built, time_limit=time_limit)
+    except KeyboardInterrupt:
+        return RivalComparison(reason="it was interrupted; the same command continues")
+    except (PassSearchError, OSError) as error:
+        return RivalComparison(reason=str(error))
 
 
 def with_rivals(seconds: Mapping[str, float], compared: RivalComparison, *, total_s: float) -> dict[str, float]:

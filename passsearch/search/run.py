@@ -33,7 +33,7 @@ from passsearch.search.recommendation import Recommendation, recommend
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
-from passsearch.search.rivals import Beside, compare_winner, with_rivals
+from passsearch.search.rivals import UNFINISHED, Beside, compare_winner, with_rivals
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.session_settings import session_settings
@@ -194,6 +194,7 @@ class _Execution:
         elif deployment is not None:
             document["deployment"] = {**deployment, "paths": list(self._session.paths)}
         # Written now and again with what follows, which may take long or be interrupted.
+        document |= {} if self._beside is None else {"rivals": UNFINISHED.to_json()}
         self._folder.write_result(document)
         if self._beside is not None:
             document |= self._compare(self._beside, best, document["seconds"])

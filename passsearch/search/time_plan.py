@@ -71,7 +71,7 @@ class TimePlan:
         end_s, rest_s = limit_s - self.reserve_s(baseline, fastest), max(0.0, limit_s - self.earlier_s)
         search_s = max(0.0, end_s - self.earlier_s)
         rivals_s = self.rivals_s(fastest)
-        text = f"plan: search {duration(search_s)}, confirm {duration(rest_s - search_s - rivals_s)}"
+        text = f"plan: search {duration(search_s)}, confirm {duration(max(0.0, rest_s - search_s - rivals_s))}"
         text += f", other engines {duration(rivals_s)}" if rivals_s else ""
         if self.earlier_limit_s >= limit_s:
             return end_s, text

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from onnx import TensorProto, helper
 
 import passsearch
 from passsearch.api import rivals
-from passsearch.core import Failure
+from passsearch.api.compiling import RIVALS_S
+from passsearch.core import Failure, TimeLimit
 from passsearch.dialects.case_inputs import case_inputs
 from passsearch.engines import EngineSpec, engine_spec, rounds
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.evaluate.compiler import Compiler
-from passsearch.export import ARTIFACT_FOLDER, PIPELINE
+from passsearch.export import ARTIFACT_FOLDER, COMPILATION, PIPELINE
 from passsearch.export.readme import README
 from passsearch.toolchain import Toolchain
 
@@ -82,7 +84,7 @@ def test_it_says_how_it_compares_with_what_the_user_has(compiled: passsearch.Com
     assert intervals[0][0] < row["ratio"]["ratio"] < intervals[0][1]
     assert "times the throughput of ONNX Runtime" in repr(compiled).splitlines()[0]
     assert compiled["others_percent"] >= 0 and compiled["seconds"]["rivals"] > 0
-    assert compiled.is_slower == any(high < 1 for _, high in intervals)
+    assert compiled.is_slower == repr(compiled).startswith("Take ONNX Runtime: ")
     assert compiled["reference"]["runtime"].startswith("ONNX Runtime")
 
 
@@ -160,6 +162,34 @@ def test_a_rival_that_fails_leaves_the_others_and_all_run_on_the_samples(
     assert "absent_engine" in compiled["rivals"]["openvino"]["failure"]
     assert compiled["rivals"]["onnxruntime"]["ratio"]
     assert made and all(np.array_equal(inputs["x"], sample) for inputs in made)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (KeyboardInterrupt(), "it was interrupted"),
+        (OSError(28, "No space left on device"), "No space left"),
+        (SystemExit(1), "the comparison did not finish"),
+    ],
+    ids=["interrupted", "full disk", "killed"],
+)
+def test_what_ends_the_comparison_leaves_a_network_that_loads(
+    error: BaseException, reason: str, convolutions: Path, relax: Toolchain, tmp_path: Path
+) -> None:
+    limits_s: list[float] = []
+
+    def fail(*_: Any, time_limit: TimeLimit) -> None:
+        limits_s.append(time_limit.left_s())
+        raise error
+
+    folder = tmp_path / "deploy"
+    expected: Any = pytest.raises(SystemExit) if isinstance(error, SystemExit) else nullcontext()
+    with patch.object(rivals.Rivals, "compare", fail), expected:
+        passsearch.compile(convolutions, to=folder, toolchain=relax.name, rivals=["onnxruntime"])
+    document = json.loads((folder / COMPILATION).read_text())
+    assert reason in document["rivals_reason"] and document["rivals"] == {}
+    assert reason in passsearch.CompiledNetwork(document).report
+    assert RIVALS_S - 10 < limits_s[0] <= RIVALS_S
 
 
 def test_a_refused_export_says_why(convolutions: Path, relax: Toolchain, tmp_path: Path) -> None:

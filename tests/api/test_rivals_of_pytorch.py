@@ -29,11 +29,13 @@ class Cube(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("own", "engines"), [(torch.nn.ReLU, {"torch", "onnxruntime"}), (Cube, {"torch"})])
-def test_pytorch_runs_the_module_and_not_its_onnx_file(own: type, engines: set[str], relax: Toolchain) -> None:
+def test_pytorch_runs_the_module_and_not_its_onnx_file(
+    own: type, engines: set[str], relax: Toolchain, tmp_path: Path
+) -> None:
     model = model_file(layers(own()), torch.zeros(1, 3, 16, 16), NetworkOptions(toolchain=relax.name))
     assert (model.format == "onnx") == ("onnxruntime" in engines)
     spec = engine_spec("torch", model.path, python=Path(sys.executable))
-    file = rivals._with_own_file(spec, model)
+    file = rivals._with_own_file(spec, model, folder=tmp_path)
     assert file.model.suffix == ".pt2" and file.modules == ("torch",)
 
 

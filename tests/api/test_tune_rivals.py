@@ -1,20 +1,25 @@
 """The winner of a search beside the engines that the user has, by default and on request."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from short_plans import SHORT
 
 import passsearch
 from passsearch.api import rivals
-from passsearch.core import Case
-from passsearch.engines import EngineTiming
+from passsearch.api.common import model_file
+from passsearch.core import Case, NetworkOptions
+from passsearch.engines import EngineRecord, EngineSpec, EngineTiming
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
+from passsearch.results import FailedRival
 from passsearch.toolchain import Toolchain
 
 
@@ -60,6 +65,25 @@ def test_a_search_without_time_for_other_engines_has_its_result(
     assert tune(timeout=600).document["rivals"]["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
 
 
+def test_an_interrupted_comparison_keeps_its_complete_processes(
+    tune: Callable[..., passsearch.TuneResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_process = rivals._run_process
+    reasons: list[str] = []
+
+    def run_one_process(*arguments: Any) -> Any:
+        if reasons:
+            raise KeyboardInterrupt
+        reasons.append(json.loads((tmp_path / "run" / "result.json").read_text())["rivals"]["reason"])
+        return run_process(*arguments)
+
+    monkeypatch.setattr(rivals, "PROCESSES", 3)
+    monkeypatch.setattr(rivals, "_run_process", run_one_process)
+    compared = tune().document["rivals"]
+    assert compared["processes"] == 1 and compared["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
+    assert reasons == ["it did not finish; the same command continues"], "what a killed run would say"
+
+
 def test_a_wrong_name_is_refused_before_anything_is_written(
     tune: Callable[..., passsearch.TuneResult], tmp_path: Path
 ) -> None:
@@ -68,9 +92,9 @@ def test_a_wrong_name_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def session_of(kind: str = "onnx", **session: Any) -> Any:
+def session_of(kind: str = "onnx", *, source: str = "network", **session: Any) -> Any:
     """Return what decides on the engines beside a network."""
-    model = ModelFile(Path("network"), kind, "network", "network", "0", cases=session.pop("cases", ()))  # type: ignore[arg-type]
+    model = ModelFile(Path("network"), kind, "network", source, "0", cases=session.pop("cases", ()))  # type: ignore[arg-type]
     return SimpleNamespace(model=model, cannot_run_reason="", device="cpu", **session)
 
 
@@ -102,7 +126,37 @@ def test_a_network_that_only_pytorch_can_run_stands_beside_pytorch(kind: str, mo
         rivals.Rivals.find(session_of(kind), ["onnxruntime", "torch"])
 
 
-def test_more_engines_and_slower_networks_take_more_time_within_bounds() -> None:
-    one, two = (rivals.Rivals.find(session_of(), ["onnxruntime"] * count) for count in (1, 2))
-    assert one.names == two.names == ("onnxruntime",)
+def test_pytorch_stands_beside_built_in_networks_and_not_beside_a_users_onnx_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rivals, "_own_python", lambda name: Path(sys.executable))
+    assert rivals.Rivals.find(session_of(), None).names == ("onnxruntime", "openvino")
+    assert rivals.Rivals.find(session_of(source="zoo:resnet18"), None).names == ("onnxruntime", "openvino", "torch")
+    assert rivals.Rivals.find(session_of(), ["torch"]).names == ("torch",)
+
+
+def test_engines_run_the_sizes_that_the_network_is_compiled_for(tmp_path: Path) -> None:
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 3]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "open", tensors[:1], tensors[1:])
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / "a.onnx")
+    session = session_of()
+    session.model = model_file(tmp_path / "a.onnx", None, NetworkOptions(batch=2))
+    specs, failed = rivals.Rivals.find(session, ["onnxruntime"])._open_files()
+    sizes = onnx.load(specs[0].model).graph.input[0].type.tensor_type.shape.dim
+    assert [size.dim_value for size in sizes] == [2, 3] and not failed
+
+
+def test_a_failure_of_the_compiled_network_is_not_called_the_engines() -> None:
+    spec = EngineSpec("a", "adapter", Path("python"), Path("network"))
+    fit, unfit = EngineRecord(spec), EngineRecord(spec, failure="outputs deviate")
+    assert rivals._row(unfit, fit) == FailedRival("the compiled network: outputs deviate")
+    assert rivals._row(fit, unfit) == FailedRival("outputs deviate")
+
+
+def test_more_engines_and_slower_networks_take_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rivals, "_own_python", lambda name: Path(sys.executable))
+    one, two = (rivals.Rivals.find(session_of(), names) for names in (["openvino"], ["openvino", "onnxruntime"]))
     assert 5 < one.process_s(1e-4) < one.process_s(0.1) < one.process_s(0.5) < 25
+    assert one.process_s(0.1) < two.process_s(0.1)
+    # Two processes check the outputs, and two rounds are run, however long they take.
+    assert one.process_s(10.0) > 2 * 2 * 10.0 + 10 * 10.0

@@ -37,16 +37,41 @@ def test_other_engines_come_before_the_compilers_own_baseline(improved: dict[str
 def test_an_engine_that_is_ahead_is_said_first(improved: dict[str, Any]) -> None:
     improved["rivals"]["engines"]["torch"] = beside(improved, [0.8, 0.75, 0.85])
     assert headline_text(read(improved)) == (
-        "PyTorch is faster: resnet18 has 0.800 [0.750, 0.850] times the throughput of PyTorch and 1.250 [1.200, 1.300] "
-        f"times the throughput of ONNX Runtime. {GAIN}"
+        "PyTorch (eager) is faster: resnet18 has 0.800 [0.750, 0.850] times the throughput of PyTorch (eager) and "
+        f"1.250 [1.200, 1.300] times the throughput of ONNX Runtime. {GAIN}"
     )
 
 
 def test_medians_that_say_something_else_stand_beside_the_fastest_runs(improved: dict[str, Any]) -> None:
     improved["rivals"]["engines"]["onnxruntime"] = beside(improved, [1.05, 1.02, 1.08], [0.9, 0.85, 0.95])
     headline = headline_text(read(improved))
-    assert "1.050 [1.020, 1.080] times the throughput of ONNX Runtime (0.900 [0.850, 0.950] by medians)." in headline
-    assert "is faster" not in headline
+    ratios = "1.050 [1.020, 1.080] times the throughput of ONNX Runtime (0.900 [0.850, 0.950] by medians; undecided, "
+    assert headline.startswith(f"resnet18 has {ratios}")
+
+
+@pytest.mark.parametrize(
+    ("fastest", "medians", "doubt"),
+    [
+        ([1.05, 0.98, 1.12], [1.04, 0.97, 1.11], "undecided"),
+        ([1.05, 0.98, 1.12], [1.04, 1.01, 1.07], "1.040 [1.010, 1.070] by medians"),
+        (
+            [1.01, 0.98, 1.04],
+            [0.99, 0.96, 1.02],
+            "0.990 [0.960, 1.020] by medians; undecided, because the two disagree on which is faster",
+        ),
+    ],
+    ids=["neither interval", "one interval", "disagreement"],
+)
+def test_the_first_sentence_says_what_is_undecided(
+    improved: dict[str, Any], fastest: list[float], medians: list[float], doubt: str
+) -> None:
+    improved["rivals"]["engines"]["onnxruntime"] = beside(improved, fastest, medians)
+    assert f"times the throughput of ONNX Runtime ({doubt}). " in headline_text(read(improved))
+
+
+def test_a_ratio_of_one_process_is_called_so_in_the_first_sentence(improved: dict[str, Any]) -> None:
+    improved["rivals"] |= {"processes": 1}
+    assert "times the throughput of ONNX Runtime (one process). " in headline_text(read(improved))
 
 
 @pytest.mark.parametrize(
@@ -90,10 +115,12 @@ def test_what_makes_the_comparison_weak_is_a_warning(improved: dict[str, Any]) -
 
 
 def test_runs_side_by_side_have_the_engine_that_is_hardest_to_beat(improved: dict[str, Any]) -> None:
-    slower = {**improved, "rivals": {**improved["rivals"], "engines": {"torch": beside(improved, [0.8, 0.7, 0.9])}}}
+    row = beside(improved, [0.8, 0.7, 0.9], [0.7, 0.6, 0.8])
+    slower = {**improved, "rivals": {**improved["rivals"], "engines": {"torch": row}}}
     without = {**improved, "rivals": {"engines": {}, "reason": "none was asked for"}}
     lines = runs_side_by_side_text([_record(each) for each in (improved, slower, without)], width=250).splitlines()
-    assert ["ONNX Runtime 1.250 [1.200, 1.300]" in lines[2], "PyTorch 0.800 [0.700, 0.900]" in lines[3]] == [True] * 2
+    assert "ONNX Runtime 1.220 [1.150, 1.300]" in lines[2]
+    assert "PyTorch (eager) 0.700 [0.600, 0.800]" in lines[3]
     assert "Runtime" not in lines[4] and "PyTorch" not in lines[4]
 
 

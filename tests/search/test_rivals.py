@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, TimeLimit
+from passsearch.errors import EnvironmentFault
 from passsearch.evaluate import Built
 from passsearch.results import FailedRival, RivalComparison
 from passsearch.search import Scored
@@ -28,7 +29,7 @@ class Engines:
     names: tuple[str, ...] = ("onnxruntime", "torch")
     processes: int = 3
     limits_s: list[float] = field(default_factory=list)
-    error: type[BaseException] | None = None
+    error: BaseException | type[BaseException] | None = None
 
     def process_s(self, latency_s: float) -> float:
         return PROCESS_S
@@ -74,12 +75,24 @@ def test_other_engines_and_what_is_not_complete_are_measured_again(log: Log) -> 
     assert compare(Engines(), log).processes == 3
 
 
+@pytest.mark.parametrize("over_s", [975.0, 999.0], ids=["no more fit", "overtime"])
+def test_a_run_that_had_time_for_some_processes_measures_no_more_on_each_repeat(log: Log, over_s: float) -> None:
+    first, again = compare(Engines(), log, left_s=25.0), Engines(error=AssertionError)
+    assert first.processes == 2
+    evaluator: Any = SimpleNamespace(restore=lambda _: pytest.fail("it was built in vain"))
+    limit = TimeLimit(1000.0, lambda: over_s)
+    assert compare_winner(again, evaluator, WINNER, log=log, time_limit=limit) == first and not again.limits_s
+
+
 def test_one_process_may_use_the_overtime_of_a_run(log: Log) -> None:
     engines = Engines()
     evaluator: Any = SimpleNamespace(restore=lambda built: built)
     late = TimeLimit(100.0, lambda: 99.0)
     assert compare_winner(engines, evaluator, WINNER, log=log, time_limit=late).processes == 1
     assert engines.limits_s[0] == pytest.approx(11.0, abs=0.1)
+    # The whole overtime has room for ten.
+    far = TimeLimit(1000.0, lambda: 999.0)
+    assert compare_winner(engines := Engines(("a", "b")), evaluator, WINNER, log=log, time_limit=far).processes == 1
     later = TimeLimit(100.0, lambda: 105.0)
     evaluator.restore = lambda _: pytest.fail("it was built in vain")
     assert compare_winner(Engines(("a",)), evaluator, WINNER, log=log, time_limit=later).reason == "no time"
@@ -90,6 +103,15 @@ def test_an_interruption_or_a_lost_build_is_the_reason_and_ends_nothing(log: Log
     full = Failure("infra", "build", "", "the disk is full")
     assert compare(Engines(), log, restored=full).reason == "infra in build: the disk is full"
     assert not log.kinds
+
+
+@pytest.mark.parametrize(
+    "error", [EnvironmentFault("The interpreter is gone."), OSError(28, "No space left on device")]
+)
+def test_a_machine_that_fails_in_the_comparison_is_the_reason_and_ends_nothing(log: Log, error: Exception) -> None:
+    assert compare(Engines(error=error), log).reason == str(error)
+    complete = compare(Engines(), log, left_s=20.0)
+    assert compare(Engines(error=error), log) == complete, "which is not lost"
 
 
 def test_the_time_of_an_earlier_start_is_none_of_the_search() -> None:

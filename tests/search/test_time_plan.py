@@ -51,6 +51,13 @@ def test_a_search_goes_on_to_the_end_where_no_time_is_left_to_confirm() -> None:
     assert unconfirmed.search_end(SLOW, FAST)[0] == 120.0 - unconfirmed.reserve_s(SLOW, FAST)
 
 
+def test_no_time_in_the_plan_is_negative() -> None:
+    beside: Any = SimpleNamespace(processes=4, process_s=lambda _: 10.0)
+    planned = replace(plan(120.0, repetitions=0), beside=beside, earlier_s=110.0)
+    assert planned.rivals_s(FAST) == 20.0
+    assert "confirm 0 s, other engines 20 s" in planned.search_end(SLOW, FAST)[1]
+
+
 def repetitions_in(reserve_s: float, timing: TimePlan) -> float:
     return (reserve_s - SHORTLIST_S) / timing.repetition_s(SLOW, FAST)
 
