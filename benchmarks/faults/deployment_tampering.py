@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.common import RESULTS, note, options, today, write
 from passsearch.standalone.deployment.checked_files import PIPELINE, own_digest, sha256, write_sums
+from passsearch.toolchain import data_folder
 
 SCRIPT, LOADER, PROGRAM = "build_model.py", "run_model.py", "run_model"
 
@@ -197,10 +198,15 @@ def run(folder: Path, program: str, options: tuple[str, ...], python: str) -> di
         "program": program,
         "status": done.returncode,
         "stderr_lines": len(lines),
-        "line": lines[-1].replace(str(folder), "DEPLOY") if lines else "",
+        "line": _without_places(lines[-1], folder) if lines else "",
         "refused": done.returncode in (1, 2),
         "one_line": len(lines) == 1,
     }
+
+
+def _without_places(line: str, folder: Path) -> str:
+    """Return a line without folders of this machine."""
+    return line.replace(str(folder), "DEPLOY").replace(str(data_folder()), "DATA")
 
 
 def tamper(deploy: Path, python: str, foreign: str) -> list[dict[str, Any]]:
