@@ -3,7 +3,7 @@
 ``python -m benchmarks.search.corpus FOLDER --engines-python VENV/bin/python`` writes the networks that are missing into
 a folder as ONNX, and measures each in a process of its own; names after the folder choose some. VENV is an environment
 with ``torch``, ``timm`` and ``transformers``. What the corpus has of this kind of processor is not measured again.
-``--search SECONDS`` searches the networks that were measured instead, those with the shortest inference first.
+``--search SECONDS`` searches the networks that were measured instead.
 """
 
 import json
@@ -11,7 +11,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,16 +22,20 @@ from benchmarks.common import ROOT, in_own_process, network_session, note, optio
 from benchmarks.search import corpus_networks
 from passsearch.api.common import open_evaluator
 from passsearch.api.engine_artifacts import artifact_engine
+from passsearch.catalog import NamedSequence
 from passsearch.core import Candidate, Failure
 from passsearch.engines import EnginePlan, EngineTiming, engine_spec
 from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.results import CorpusSearch, StatedRatio
 from passsearch.search import NetworkAnalysis, analyze_network, named_candidate, recommended_sequences
+from passsearch.search.corpus_recommendation import DEFAULT, ONNXRUNTIME
+from passsearch.toolchain import target_cpu
 from passsearch.worker import ScratchFolder
 
 CORPUS = ROOT / "pass_catalog" / "relax" / "corpus.json"
 SCHEMA = "passsearch-corpus/1"
 
-REFERENCE, DEFAULT, RIVAL = "reference", "default", "onnxruntime"
+REFERENCE = "reference"
 LIMIT_S = 230.0
 """Longest time of one network."""
 
@@ -43,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 def measure(name: str, model: str) -> None:
-    """Measure a network and add it to the corpus, or the reason why it cannot be measured."""
+    """Measure a network and add it to the corpus."""
     # One case of outputs: every process compares those of all engines once more, on inputs of its own.
     session = replace(network_session(model, "relax"), output_cases=(1,))
     with ScratchFolder() as folder, open_evaluator(session, remember=False) as evaluator:
@@ -78,12 +82,14 @@ def measure(name: str, model: str) -> None:
 def _candidates(evaluator: WorkerEvaluator, analysis: NetworkAnalysis) -> dict[str, Candidate]:
     """Return the sequences for whose features the network gives a reason, in the order of the catalog."""
     features, declared = analysis.fingerprint.present_features(), evaluator.session.catalog.sequences
-    found = {}
-    for each in recommended_sequences(evaluator.session, analysis):
-        wanted = set(declared[each.name].recommended_for or declared[each.name].features)
-        if not wanted or wanted & features:
-            found[each.name] = each
-    return found
+    suited = recommended_sequences(evaluator.session, analysis)
+    return {each.name: each for each in suited if has_reason(declared[each.name], features)}
+
+
+def has_reason(sequence: NamedSequence, features: Iterable[str]) -> bool:
+    """Return whether a network with these features gives a reason for a sequence, or the sequence wants none."""
+    wanted = sequence.recommended_for or sequence.features
+    return not wanted or not set(wanted).isdisjoint(features)
 
 
 def _features(analysis: NetworkAnalysis) -> dict[str, int]:
@@ -108,8 +114,8 @@ def _build(
         if isinstance(made, Failure):
             failures[name] = f"{made.kind}: {made.reason}"
             continue
-        states[made.state] = name
         equal = next((other for other, each in built.items() if each.kernels == made.kernels), None)
+        states[made.state] = equal or name
         if equal is None:
             built[name] = made
         else:
@@ -125,9 +131,9 @@ def _time(
     specs = [artifact_engine(evaluator, name, each, folder=made.folder) for name, (each, made) in built.items()]
     references = []
     if opened.model.format == "onnx":
-        rival = engine_spec(RIVAL, opened.model.path, python=Path(sys.executable))
+        rival = engine_spec(ONNXRUNTIME, opened.model.path, python=Path(sys.executable))
         specs.append(rival)
-        references.append(engine_spec(RIVAL, opened.model.path, python=Path(sys.executable), label=REFERENCE))
+        references.append(engine_spec(ONNXRUNTIME, opened.model.path, python=Path(sys.executable), label=REFERENCE))
     plan = EnginePlan(
         opened.threads, processes=2, rounds=3, visit_s=0.3, most=300, slow_processes=1, limit=1e-3, pause_s=0.1
     )
@@ -168,34 +174,21 @@ def search(name: str, model: str, seconds: float) -> None:
     """Search a network for a time, and add to its row what the search gained over the best sequence."""
     with ScratchFolder() as folder:
         result = passsearch.tune(model, toolchain="relax", timeout=seconds, out=folder / "run", remember=False)
-    document = result.document
-    sequence, best = document["sequence"], document["best"]
-    _log.info("%s: %s", name, document["verdict"])
-    gain = None if sequence is None else {"ratio": 1.0} if sequence["is_best"] else sequence["gain"]
-    found = {
-        "seconds": seconds,
-        "best": best["name"],
-        "source": best.get("source"),
-        "sequence": None if sequence is None else sequence["name"],
-        "same_binary": document["verdict"].get("same_binary"),
-        "gain": gain,
-        "pipeline": best["pipeline"],
-    }
-    target = document["target"]
-    kind = processor_kind(target)
+    found = result.document["sequence"]
+    _log.info("%s: %s", name, result.document["verdict"])
+    if found is None:
+        note(f"{name}: no sequence was measured")
+        return
+    gain = StatedRatio(1.0) if found["is_best"] else StatedRatio.from_json(found["gain"])
+    row = CorpusSearch(seconds, found["name"], result.document["best"]["name"], gain)
     document = read(CORPUS)
-    document["processors"][kind]["networks"][name]["search"] = found
+    document["processors"][target_cpu(result.document["target"])]["networks"][name]["search"] = row.to_json()
     write_corpus(document)
-
-
-def processor_kind(target: str) -> str:
-    """Return the name of a kind of processor: LLVM's name of it in a target."""
-    return target.partition("-mcpu=")[2].split()[0]
 
 
 def _add(machine: dict[str, Any], name: str, row: dict[str, Any]) -> None:
     document = read(CORPUS) or {"schema": SCHEMA, "processors": {}}
-    kind = processor_kind(machine["target"])
+    kind = target_cpu(machine["target"])
     about = {key: machine[key] for key in ("device", "target", "toolchain")}
     processor = document["processors"].setdefault(kind, {**about, "networks": {}})
     processor["networks"][name] = row
@@ -229,7 +222,8 @@ def _file(folder: Path, name: str, python: str) -> str:
     file = folder / f"{name}.onnx"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run([python, "-W", "ignore", corpus_networks.__file__, folder, name], check=True)
+        command = [python, "-W", "ignore", "-m", corpus_networks.__name__, folder.absolute(), name]
+        subprocess.run(command, cwd=ROOT, check=True)
     return str(file)
 
 
@@ -266,7 +260,7 @@ def _here() -> Iterator[dict[str, Any]]:
     from passsearch.toolchain import get_toolchain, host_target
 
     processors = read(CORPUS).get("processors", {})
-    kind = processor_kind(host_target(get_toolchain("relax")))
+    kind = target_cpu(host_target(get_toolchain("relax")))
     if kind in processors:
         yield processors[kind]
 

@@ -1,12 +1,14 @@
 """Writes the networks of the corpus as ONNX, with random weights.
 
-``python benchmarks/search/corpus_networks.py FOLDER NAME …`` needs ``torch``, ``timm`` and ``transformers``, and
+``python -m benchmarks.search.corpus_networks FOLDER NAME …`` needs ``torch``, ``timm`` and ``transformers``, and
 nothing of passsearch.
 """
 
 import sys
 from pathlib import Path
 from typing import Any
+
+from benchmarks.speed.network_files import one_output
 
 TIMM: dict[str, tuple[str, int]] = {
     "resnet18": ("resnet", 128),
@@ -179,20 +181,11 @@ def _transformer(name: str) -> tuple[Any, Any]:
     import torch
     import transformers
 
-    class OneOutput(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self, module: Any) -> None:
-            super().__init__()
-            self.module = module
-
-        def forward(self, inputs: Any) -> Any:
-            outputs = self.module(inputs)
-            return outputs.logits if "logits" in outputs else outputs.last_hidden_state
-
     _, kind, configuration, values, shape = TRANSFORMERS[name]
     inputs = torch.randint(0, 1000, shape) if len(shape) == 2 and shape[1] < 1000 else torch.randn(shape)
     config = getattr(transformers, configuration)(**values)
     config.use_cache = False
-    return OneOutput(getattr(transformers, kind)(config)), inputs
+    return one_output(getattr(transformers, kind)(config)), inputs
 
 
 if __name__ == "__main__":

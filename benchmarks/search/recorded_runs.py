@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, read
-from benchmarks.search.corpus import CORPUS, DEFAULT, SCHEMA, write_corpus
-from passsearch.catalog import NamedSequence, load
+from benchmarks.search.corpus import CORPUS, SCHEMA, has_reason, write_corpus
+from passsearch.catalog import load
+from passsearch.search.corpus_recommendation import DEFAULT
 from passsearch.toolchain import target_cpu
 
 FAMILIES = {
@@ -30,7 +31,8 @@ def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
     """Return the row of a recorded run."""
     sequences = load("relax").sequences
     timed = {each["name"]: each for each in run["trials"] if each.get("ratio") and each["name"]}
-    suited = [name for name in timed if name in sequences and _is_recommended(sequences[name], run["fingerprint"])]
+    known = [name for name in timed if name in sequences and sequences[name].recommended]
+    suited = [name for name in known if has_reason(sequences[name], run["fingerprint"])]
     order = sorted(suited, key=lambda name: sequences[name].recommended)
     default_s = timed[DEFAULT]["latency_s"]["median"]
     seconds = {name: default_s / timed[name]["ratio"]["ratio"] for name in order}
@@ -56,11 +58,6 @@ def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
             "gain": gain,
         },
     }
-
-
-def _is_recommended(sequence: NamedSequence, features: Mapping[str, Any]) -> bool:
-    wanted = sequence.recommended_for or sequence.features
-    return bool(sequence.recommended) and (not wanted or not set(wanted).isdisjoint(features))
 
 
 def _code(file: Path) -> str:

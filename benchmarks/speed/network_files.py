@@ -54,14 +54,12 @@ def module_of(name: str) -> tuple[Any, Any]:
     return module.eval(), inputs
 
 
-def _transformer(name: str) -> tuple[Any, Any]:
-    """Return a module with one output, and its inputs."""
+def one_output(module: Any) -> Any:
+    """Return a module of transformers with its main output alone."""
     import torch
-    import transformers
-    from transformers.models.whisper import modeling_whisper
 
     class OneOutput(torch.nn.Module):  # type: ignore[misc,name-defined]
-        def __init__(self, module: Any) -> None:
+        def __init__(self) -> None:
             super().__init__()
             self.module = module
 
@@ -69,10 +67,19 @@ def _transformer(name: str) -> tuple[Any, Any]:
             outputs = self.module(inputs)
             return outputs.logits if "logits" in outputs else outputs.last_hidden_state
 
+    return OneOutput()
+
+
+def _transformer(name: str) -> tuple[Any, Any]:
+    """Return a module with one output, and its inputs."""
+    import torch
+    import transformers
+    from transformers.models.whisper import modeling_whisper
+
     kind, configuration, values, shape = TRANSFORMERS[name]
     inputs = torch.randint(0, 1000, shape) if shape == TOKENS else torch.randn(shape)
     maker = getattr(transformers, kind, None) or getattr(modeling_whisper, kind)
-    return OneOutput(maker(getattr(transformers, configuration)(**values))), inputs
+    return one_output(maker(getattr(transformers, configuration)(**values))), inputs
 
 
 if __name__ == "__main__":

@@ -165,7 +165,8 @@ def bench(
         tolerance: Largest deviation of outputs, as a share of the largest; by default what rounding explains.
         reference: ``source`` or ``import``: see ``tune``. Outputs are compared with those of another engine in any
             case.
-        engines_python: Interpreter that has all engines; by default each engine's installed environment.
+        engines_python: Interpreter that has all engines; by default this one for an engine that it has, else the
+            engine's installed environment.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:
@@ -177,9 +178,11 @@ def bench(
     """
     if batch is not None and batches is not None:
         raise UserError("Give `batch` or `batches`, not both.")
-    model, engines, engines_python, recorded = of_run(model, engines, engines_python, batch)
-    batch = recorded if batches is None else None
-    named = read_engines(engines)
+    python = None if engines_python is None else Path(engines_python).absolute()
+    if python is not None and not python.is_file():
+        raise UserError(f"`{python}` is no interpreter; give the Python of an environment that has all engines.")
+    request = of_run(model, engines, python, batch)
+    named = read_engines(request.engines)
     if baseline is not None and baseline not in (each.name for each in named):
         names = ", ".join(each.name for each in named)
         raise UserError(f"The baseline is one of the engines; got `{baseline}`. Choose from: {names}.")
@@ -187,9 +190,6 @@ def bench(
     plan = EnginePlan(
         threads or physical_cores(), processes, rounds, requests=tuple(requests or ()), kernel_runs=kernel_runs
     )
-    python = None if engines_python is None else Path(engines_python).absolute()
-    if python is not None and not python.is_file():
-        raise UserError(f"`{python}` is no interpreter; give the Python of an environment that has all engines.")
     cores = len(os.sched_getaffinity(0))
     if plan.threads > cores:
         raise UserError(f"`threads` is at most {cores}, the cores that this process may use; got {plan.threads}.")
@@ -213,9 +213,14 @@ def bench(
         report = stack.enter_context(progress_callback(progress))
         folder = stack.enter_context(ScratchFolder())
         entries: list[_Entry] = []
-        sizes: Sequence[int | None] = batches or [batch]
+        sizes: Sequence[int | None] = batches or [request.batch]
         for size in sizes:
-            network = resolve_onnx(model, inputs=types, batch=size, folder=cache_folder() / "models", trust=trust)
+            network = resolve_onnx(
+                request.model, inputs=types, batch=size, folder=cache_folder() / "models", trust=trust
+            )
+            # Sizes that the user asks for may be others than those of the run.
+            if batch is None and batches is None and not types:
+                request.check(network.file)
             if settings.labels is not None:
                 check_samples(settings.labels, network.types)
             report(f"compiling for batch {size}" if size else "compiling", len(entries), len(sizes))

@@ -242,7 +242,7 @@ def _last_run(session: Session) -> Path:
         with suppress(UserError):  # a run without a result
             result = read_result(folder)
             found = result["toolchain"]["name"], result["target"], result.get("interrupted", False)
-            if found == (toolchain.name, session.target, False) and _is_of(result["model"], session.model):
+            if found == (toolchain.name, session.target, False) and is_of(result["model"], session.model):
                 return folder
     raise UserError(
         f"`{TUNED}` is the winner of the last finished run on a network, and no run on {session.model.name} of these "
@@ -251,9 +251,9 @@ def _last_run(session: Session) -> Path:
     )
 
 
-def _is_of(tuned: Mapping[str, Any], model: ModelFile) -> bool:
+def is_of(tuned: Mapping[str, Any], model: ModelFile) -> bool:
     """Return whether a result is of this network, function and sizes, or of the file that this one is a copy of."""
-    if model.original is not None and _is_of(tuned, model.original):
+    if model.original is not None and is_of(tuned, model.original):
         return True
     function = model.function or ("" if model.cases else MAIN)
     sizes = {name: list(kind.shape) for name, kind in model.inputs.items()}

@@ -1,10 +1,8 @@
 """A compiled network beside the other engines that the user has, in the same rounds."""
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
 from time import monotonic
@@ -18,12 +16,12 @@ from passsearch.engines import (
     EngineRecord,
     EngineSpec,
     EngineTiming,
-    declarations,
     engine_spec,
+    installed_engines,
     mean_latency,
     throughput_ratio,
 )
-from passsearch.errors import EnvironmentFault, PassSearchError, UserError
+from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import Built, Session, WorkerEvaluator
 from passsearch.frontends import ZOO, ModelFile, fixed_onnx
 from passsearch.report import engine_name
@@ -57,6 +55,7 @@ START_S, CHECKS = 2.0, 8
 _NOT_INSTALLED = "no other engine is installed; see: passsearch toolchain list"
 _FILES_OF_PYTORCH = ("exported", "torchscript")
 _NO_ONNX = "it runs ONNX files, and this network is none"
+
 _log = logging.getLogger(__name__)
 
 
@@ -206,15 +205,9 @@ def _obstacle(session: Session) -> str:
 
 
 def _specs(model: ModelFile, names: Sequence[str] | None) -> list[EngineSpec]:
-    specs = []
-    for name in _usual(model) if names is None else dict.fromkeys(names):
-        try:
-            specs.append(engine_spec(name, model.path, python=_own_python(name)))
-        except EnvironmentFault as error:  # noqa: PERF203 -- three engines
-            if names is not None:
-                raise
-            _log.debug("no rival: %s", error)
-    return specs
+    if names is None:
+        return installed_engines(_usual(model), model.path)
+    return [engine_spec(name, model.path) for name in dict.fromkeys(names)]
 
 
 def _usual(model: ModelFile) -> Sequence[str]:
@@ -281,10 +274,3 @@ def _others_percent(timing: EngineTiming) -> float:
     """Return the share of the cores' time that other processes and the host took, in percent."""
     rounds = [each for process in timing.comparison.disturbances for each in process]
     return 100 * mean([each.foreign + each.steal for each in rounds] or [0.0])
-
-
-def _own_python(name: str) -> Path | None:
-    """Return the user's interpreter where it has an engine; ``None`` for the engine's installed environment."""
-    engine = declarations().get(name)
-    has_engine = engine is not None and find_spec(engine.environment.modules[0]) is not None
-    return Path(sys.executable) if has_engine else None

@@ -1,42 +1,52 @@
 """What ``bench RUN`` measures: the winner of a run beside TVM's default and the engines that the user has."""
 
-import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from passsearch.api.common import run_folder
+from passsearch.api.common import is_of, run_folder
 from passsearch.api.rivals import RIVALS
-from passsearch.engines import engine_spec
-from passsearch.errors import EnvironmentFault
+from passsearch.engines import installed_engines
+from passsearch.errors import UserError
+from passsearch.frontends import ModelFile
 from passsearch.store import read_result
 
 
-def of_run(
-    model: object, engines: Sequence[str], python: str | Path | None, batch: int | None
-) -> tuple[object, Sequence[str], str | Path | None, int | None]:
-    """Return the network, the engines, their interpreter and the batch size; of a call without a run, what it names."""
+@dataclass(frozen=True)
+class RunRequest:
+    """What a call of ``bench`` measures.
+
+    Attributes:
+        model: The network: see ``bench``.
+        engines: Names of engines, and ``TOOLCHAIN:PIPELINE`` for TVM.
+        batch: Batch size; ``None`` for the network's own.
+        recorded: The network of the run, as its result has it; ``None`` where the call names no run.
+    """
+
+    model: object
+    engines: Sequence[str]
+    batch: int | None
+    recorded: Mapping[str, Any] | None = None
+
+    def check(self, network: ModelFile) -> None:
+        """Raise ``UserError`` for a network or sizes that are not those of the run."""
+        if self.recorded is not None and not is_of(self.recorded, network):
+            raise UserError(
+                f"`{self.model}` is another network now than in the run, or has other sizes; give the sizes of the run "
+                "by `inputs` and `batch`, or search again."
+            )
+
+
+def of_run(model: object, engines: Sequence[str], python: Path | None, batch: int | None) -> RunRequest:
+    """Return what is measured of a run, whose folder is ``model``; of another call, what it names."""
     folder = run_folder(model) if isinstance(model, str | Path) else None
     if folder is None:
-        return model, engines, python, batch
+        return RunRequest(model, engines, batch)
     result = read_result(folder)
-    source, batch = result["model"]["source"], result["model"].get("batch") if batch is None else batch
-    if engines:
-        return source, engines, python, batch
-    toolchain, default = result["toolchain"]["name"], result["baseline"]["name"]
-    rivals = _installed(None if python is None else Path(python))
-    if not rivals and python is None:
-        # An engine that is installed beside passsearch has no environment of its own.
-        rivals, python = [name for name in RIVALS if find_spec(name) is not None], sys.executable
-    return source, [f"{toolchain}:{folder}", f"{toolchain}:{default}", *rivals], python, batch
-
-
-def _installed(python: Path | None) -> list[str]:
-    names = []
-    for name in RIVALS:
-        try:
-            engine_spec(name, Path(), python=python)
-            names.append(name)
-        except EnvironmentFault:  # noqa: PERF203 -- three engines
-            continue
-    return names
+    recorded = result["model"]
+    if not engines:
+        toolchain, default = result["toolchain"]["name"], result["baseline"]["name"]
+        rivals = [each.name for each in installed_engines(RIVALS, Path(), python=python)]
+        engines = [f"{toolchain}:{folder}", f"{toolchain}:{default}", *rivals]
+    return RunRequest(recorded["source"], engines, recorded.get("batch") if batch is None else batch, recorded)

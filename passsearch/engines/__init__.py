@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         engine_environments,
         engine_findings,
         engine_spec,
+        installed_engines,
         unknown_engine_error,
     )
     from passsearch.engines.records import Comparison, EnginePlan, EngineRecord
@@ -31,6 +32,7 @@ _MODULES = {
         "engine_environments",
         "engine_findings",
         "engine_spec",
+        "installed_engines",
         "unknown_engine_error",
     ),
     "batch_scaling": ("friction", "friction_rows"),
@@ -58,6 +60,7 @@ __all__ = [
     "engine_spec",
     "friction",
     "friction_rows",
+    "installed_engines",
     "mean_latency",
     "rows_by_engine",
     "throughput_ratio",

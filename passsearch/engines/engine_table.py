@@ -1,9 +1,12 @@
 """The engines that there are: what their adapters declare, and which of them are installed."""
 
-from collections.abc import Mapping
+import logging
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 from types import MappingProxyType
@@ -15,6 +18,8 @@ from passsearch.engines import adapters
 from passsearch.engines.client import EngineSpec
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import Finding, engine_python
+
+_log = logging.getLogger(__name__)
 
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {
@@ -65,6 +70,23 @@ def declarations() -> Mapping[str, Declaration]:
     return MappingProxyType(found)
 
 
+def installed_engines(names: Iterable[str], model: Path, *, python: Path | None = None) -> list[EngineSpec]:
+    """Return those of some engines that are installed."""
+    specs = []
+    for name in names:
+        try:
+            specs.append(engine_spec(name, model, python=python))
+        except EnvironmentFault as error:  # noqa: PERF203 -- three engines
+            _log.debug("left out: %s", error)
+    return specs
+
+
+def _own_python(engine: Declaration) -> Path | None:
+    """Return this interpreter if it has an engine; the packages of GPUs have the names of those of processors."""
+    has_engine = "cpu" in engine.devices and all(find_spec(module) for module in engine.environment.modules)
+    return Path(sys.executable) if has_engine else None
+
+
 def engine_environments() -> Mapping[str, EngineEnvironment]:
     """Return the environments that ``passsearch toolchain install`` accepts beside those of dialects, by name."""
     return {each.environment.name: each.environment for each in declarations().values()}
@@ -84,7 +106,7 @@ def engine_spec(
     Args:
         name: Name of the engine.
         model: The network's ONNX file.
-        python: Interpreter that has the engine; the installed environment by default.
+        python: Interpreter that has the engine; by default this one if it has it, else the installed environment.
         label: Name in results; ``name`` by default.
         environment: Further environment variables.
         settings: Keywords of the adapter's ``open_engine`` in addition to those that it declares.
@@ -96,7 +118,7 @@ def engine_spec(
     engine = declarations().get(name)
     if engine is None:
         raise unknown_engine_error(name)
-    interpreter = python or engine_python(engine.environment)
+    interpreter = python or _own_python(engine) or engine_python(engine.environment)
     if interpreter is None:
         raise EnvironmentFault(f"Engine `{name}` is not installed. Run: {engine.install_command}")
     return EngineSpec(

@@ -140,12 +140,12 @@ class TorchForm:
 
     def _tensors(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return the tensors of a call in the order of the example's; raise ``InputError`` if it is another call."""
-        given = self._by_argument(values, named)
+        arguments = self._by_argument(values, named)
         arranged = (
-            tuple(self._take(given, name) for name in self.by_position),
-            {name: self._take(given, name) for name in self.by_name},
+            tuple(self._take(arguments, name) for name in self.by_position),
+            {name: self._take(arguments, name) for name in self.by_name},
         )
-        others = [name for name, value in given.items() if not self._is_default(name, value)]
+        others = [name for name, value in arguments.items() if not self._is_default(name, value)]
         if others:
             raise InputError(f"No input `{others[0]}` was among the example inputs that it was compiled for")
         try:
@@ -162,15 +162,15 @@ class TorchForm:
     def _by_argument(self, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         if len(values) > len(self.arguments):
             raise InputError(f"{len(values)} arguments are too many")
-        given = dict(zip(self.arguments, values, strict=False))
-        twice = [name for name in named if name in given]
+        arguments = dict(zip(self.arguments, values, strict=False))
+        twice = [name for name in named if name in arguments]
         if twice:
             raise InputError(f"`{twice[0]}` is there twice, by place and by name")
-        return {**given, **named}
+        return {**arguments, **named}
 
-    def _take(self, given: dict[str, Any], name: str) -> Any:
-        if name in given:
-            return given.pop(name)
+    def _take(self, arguments: dict[str, Any], name: str) -> Any:
+        if name in arguments:
+            return arguments.pop(name)
         if name in self.defaults:
             return self.defaults[name]
         raise InputError(f"`{name}` is missing")

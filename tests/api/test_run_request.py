@@ -2,11 +2,16 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from run_folders import unpack
 
-from passsearch.api.run_request import of_run
+from passsearch.api.run_request import RunRequest, of_run
+from passsearch.core import TensorType
+from passsearch.errors import UserError
+from passsearch.frontends import ModelFile
 
 
 @pytest.fixture
@@ -14,19 +19,33 @@ def run(tmp_path: Path) -> Path:
     return unpack("relax-finished", tmp_path)
 
 
+def network(recorded: Any, **changes: Any) -> ModelFile:
+    """Return a file of the network of a run, with changes."""
+    inputs = {name: TensorType(tuple(each["shape"]), each["dtype"]) for name, each in recorded["inputs"].items()}
+    same = {
+        "sha256": recorded["sha256"],
+        "batch": None,
+        "function": "",
+        "cases": (),
+        "inputs": inputs,
+        "original": None,
+    }
+    return cast(ModelFile, SimpleNamespace(**{**same, **changes}))
+
+
 def test_the_winner_of_a_run_is_beside_its_baseline_and_what_is_installed(run: Path) -> None:
-    model, engines, _, batch = of_run(str(run), [], None, None)
-    assert (model, batch) == ("residual.onnx", 1)
-    assert [*engines[:2]] == [f"relax:{run}", "relax:default"] and "onnxruntime" in engines[2:]
+    request = of_run(str(run), [], None, None)
+    assert (request.model, request.batch) == ("residual.onnx", 1)
+    assert [*request.engines[:2]] == [f"relax:{run}", "relax:default"] and "onnxruntime" in request.engines[2:]
 
 
 def test_engines_that_the_user_names_stay(run: Path) -> None:
-    assert of_run(run, ["openvino"], None, None)[1] == ["openvino"]
+    assert of_run(run, ["openvino"], None, None).engines == ["openvino"]
 
 
 def test_a_network_is_no_run(tmp_path: Path) -> None:
-    assert of_run("zoo:resnet_tiny", ["onnxruntime"], None, 4) == ("zoo:resnet_tiny", ["onnxruntime"], None, 4)
-    assert of_run(tmp_path, [], None, None) == (tmp_path, [], None, None)
+    assert of_run("zoo:resnet_tiny", ["onnxruntime"], None, 4) == RunRequest("zoo:resnet_tiny", ["onnxruntime"], 4)
+    assert of_run(tmp_path, [], None, None) == RunRequest(tmp_path, [], None)
 
 
 def test_a_run_is_measured_at_its_batch_size(run: Path) -> None:
@@ -34,4 +53,15 @@ def test_a_run_is_measured_at_its_batch_size(run: Path) -> None:
     result = json.loads(file.read_text())
     result["model"]["batch"] = 8
     file.write_text(json.dumps(result))
-    assert of_run(run, [], None, None)[3] == 8 and of_run(run, [], None, 2)[3] == 2
+    assert of_run(run, [], None, None).batch == 8 and of_run(run, [], None, 2).batch == 2
+
+
+def test_another_network_or_other_sizes_than_those_of_the_run_are_refused(run: Path) -> None:
+    request = of_run(run, [], None, None)
+    recorded = request.recorded
+    assert recorded is not None
+    request.check(network(recorded))
+    others = {name: TensorType((7, 7), "float32") for name in recorded["inputs"]}
+    for changes in ({"sha256": "0" * 64}, {"inputs": others}):
+        with pytest.raises(UserError, match="is another network now than in the run, or has other sizes"):
+            request.check(network(recorded, **changes))

@@ -16,7 +16,7 @@ import passsearch
 from passsearch.api import rivals
 from passsearch.api.common import model_file
 from passsearch.core import Case, NetworkOptions
-from passsearch.engines import EngineRecord, EngineSpec, EngineTiming
+from passsearch.engines import EngineRecord, EngineSpec, EngineTiming, engine_table
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
 from passsearch.results import FailedRival
@@ -119,7 +119,7 @@ def test_where_nothing_can_be_compared_the_reason_is_known(session: Any, reason:
 
 @pytest.mark.parametrize("kind", ["exported", "torchscript"])
 def test_a_network_that_only_pytorch_can_run_stands_beside_pytorch(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rivals, "_own_python", lambda name: Path(sys.executable))
+    monkeypatch.setattr(engine_table, "_own_python", lambda engine: Path(sys.executable))
     found = rivals.Rivals.find(session_of(kind), None)
     assert found.names == ("torch",) and set(found.unfit) == {"onnxruntime", "openvino"}
     with pytest.raises(UserError, match="runs ONNX files, and this network is none"):
@@ -129,7 +129,7 @@ def test_a_network_that_only_pytorch_can_run_stands_beside_pytorch(kind: str, mo
 def test_pytorch_stands_beside_built_in_networks_and_not_beside_a_users_onnx_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rivals, "_own_python", lambda name: Path(sys.executable))
+    monkeypatch.setattr(engine_table, "_own_python", lambda engine: Path(sys.executable))
     assert rivals.Rivals.find(session_of(), None).names == ("onnxruntime", "openvino")
     assert rivals.Rivals.find(session_of(source="zoo:resnet18"), None).names == ("onnxruntime", "openvino", "torch")
     assert rivals.Rivals.find(session_of(), ["torch"]).names == ("torch",)
@@ -154,7 +154,7 @@ def test_a_failure_of_the_compiled_network_is_not_called_the_engines() -> None:
 
 
 def test_more_engines_and_slower_networks_take_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rivals, "_own_python", lambda name: Path(sys.executable))
+    monkeypatch.setattr(engine_table, "_own_python", lambda engine: Path(sys.executable))
     one, two = (rivals.Rivals.find(session_of(), names) for names in (["openvino"], ["openvino", "onnxruntime"]))
     assert 5 < one.process_s(1e-4) < one.process_s(0.1) < one.process_s(0.5) < 25
     assert one.process_s(0.1) < two.process_s(0.1)

@@ -1,16 +1,19 @@
 """Engines are what adapters declare; each has lock files, and one that is absent says how to get it."""
 
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from passsearch.engines import UNAVAILABLE, declarations, engine_findings, engine_spec
+from passsearch.engines import UNAVAILABLE, declarations, engine_findings, engine_spec, engine_table, installed_engines
 from passsearch.errors import EnvironmentFault, UserError
 
 
 @pytest.fixture
 def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(engine_table, "find_spec", lambda module: None)
 
 
 def test_every_engine_has_lock_files() -> None:
@@ -29,6 +32,13 @@ def test_an_engine_that_is_not_installed_says_how_to_install_it() -> None:
         EnvironmentFault, match=r"`inductor` is not installed. Run: passsearch toolchain install torch$"
     ):
         engine_spec("inductor", Path("x.onnx"))
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_an_interpreter_has_an_engine_if_it_has_all_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_table, "find_spec", lambda module: None if module == "onnx" else find_spec("sys"))
+    found = installed_engines(["onnxruntime", "torch", "onnxruntime-cuda"], Path("x.onnx"))
+    assert [(each.name, each.python) for each in found] == [("onnxruntime", Path(sys.executable))]
 
 
 def test_a_dead_engine_says_why_it_is_not_available() -> None:

@@ -65,15 +65,15 @@ class Signature:
     def __init__(self, inputs: Any) -> None:
         self.inputs = inputs
 
-    def check(self, given: dict[str, Any]) -> dict[str, Any]:
+    def check(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return values by name as arrays; raise ``InputError`` for one that is missing, unknown or of another type."""
-        unknown = [name for name in given if name not in {each[0] for each in self.inputs}]
-        absent = [name for name, _, _ in self.inputs if name not in given]
+        unknown = [name for name in values if name not in {each[0] for each in self.inputs}]
+        absent = [name for name, _, _ in self.inputs if name not in values]
         if unknown or absent:
             faults = [f"no input `{name}`" for name in unknown] + [f"`{name}` is missing" for name in absent]
             raise InputError(f"{faults[0][0].upper()}{', '.join(faults)[1:]}; the network takes {self}")
         sizes: dict[str, int] = {}
-        return {name: _check(name, given[name], dtype, shape, sizes) for name, dtype, shape in self.inputs}
+        return {name: _check(name, values[name], dtype, shape, sizes) for name, dtype, shape in self.inputs}
 
     def by_name(self, arrays: Any, named: Any) -> dict[str, Any]:
         """Return the values of a call by name; see ``Network``."""
