@@ -104,7 +104,7 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
         )
         for turn in range(PROCESSES):
             turn_s = time.monotonic()
-            timing.run_turn()
+            timing.run_process()
             table = rows(timing.comparison, plan=plan, sequence=eager.name)
             row |= {"processes": turn + 1}
             row["rows"] = {

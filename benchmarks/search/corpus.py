@@ -11,7 +11,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,6 @@ from benchmarks.common import ROOT, in_own_process, network_session, note, optio
 from benchmarks.search import corpus_networks
 from passsearch.api.common import open_evaluator
 from passsearch.api.engine_artifacts import artifact_engine
-from passsearch.catalog import NamedSequence
 from passsearch.core import Candidate, Failure
 from passsearch.engines import EnginePlan, EngineTiming, engine_spec
 from passsearch.evaluate import Built, WorkerEvaluator
@@ -53,7 +52,7 @@ def measure(name: str, model: str) -> None:
     with ScratchFolder() as folder, open_evaluator(session, remember=False) as evaluator:
         analysis = analyze_network(evaluator.session, evaluator.network.summary)
         default = named_candidate(evaluator.session, DEFAULT)
-        candidates = _candidates(evaluator, analysis)
+        candidates = suited_sequences(evaluator, analysis)
         built, same, failures = _build(evaluator, candidates)
         slow = evaluator.build_candidate(default)
         if isinstance(slow, Failure):
@@ -79,17 +78,15 @@ def measure(name: str, model: str) -> None:
     _add(machine, name, row)
 
 
-def _candidates(evaluator: WorkerEvaluator, analysis: NetworkAnalysis) -> dict[str, Candidate]:
+def suited_sequences(evaluator: WorkerEvaluator, analysis: NetworkAnalysis) -> dict[str, Candidate]:
     """Return the sequences for whose features the network gives a reason, in the order of the catalog."""
     features, declared = analysis.fingerprint.present_features(), evaluator.session.catalog.sequences
-    suited = recommended_sequences(evaluator.session, analysis)
-    return {each.name: each for each in suited if has_reason(declared[each.name], features)}
-
-
-def has_reason(sequence: NamedSequence, features: Iterable[str]) -> bool:
-    """Return whether a network with these features gives a reason for a sequence, or the sequence wants none."""
-    wanted = sequence.recommended_for or sequence.features
-    return not wanted or not set(wanted).isdisjoint(features)
+    found = {}
+    for each in recommended_sequences(evaluator.session, analysis):
+        wanted = set(declared[each.name].recommended_for or declared[each.name].features)
+        if not wanted or wanted & features:
+            found[each.name] = each
+    return found
 
 
 def _features(analysis: NetworkAnalysis) -> dict[str, int]:
@@ -147,7 +144,7 @@ def _time(
     )
     for _ in range(plan.processes):
         with _first_in_line():
-            timing.run_turn()
+            timing.run_process()
     comparison = timing.comparison
     shares = [each.foreign + each.steal for rounds in comparison.disturbances for each in rounds]
     rows = {

@@ -5,13 +5,14 @@ searched. Seconds are those of the default, divided by the ratio of each sequenc
 """
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS, ROOT, read
-from benchmarks.search.corpus import CORPUS, SCHEMA, has_reason, write_corpus
-from passsearch.catalog import load
+from benchmarks.common import RESULTS, ROOT, network_session, read
+from benchmarks.search.corpus import CORPUS, SCHEMA, suited_sequences, write_corpus
+from passsearch.api.common import open_evaluator
+from passsearch.search import analyze_network
 from passsearch.search.corpus_recommendation import DEFAULT
 from passsearch.toolchain import target_cpu
 
@@ -28,14 +29,11 @@ FAMILIES = {
 
 
 def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Return the row of a recorded run."""
-    sequences = load("relax").sequences
+    """Return the row of a recorded run, with the sequences that suit its network today."""
     timed = {each["name"]: each for each in run["trials"] if each.get("ratio") and each["name"]}
-    known = [name for name in timed if name in sequences and sequences[name].recommended]
-    suited = [name for name in known if has_reason(sequences[name], run["fingerprint"])]
-    order = sorted(suited, key=lambda name: sequences[name].recommended)
+    order, same = _suited(f"zoo:{file.stem}", timed)
     default_s = timed[DEFAULT]["latency_s"]["median"]
-    seconds = {name: default_s / timed[name]["ratio"]["ratio"] for name in order}
+    seconds = {name: default_s / timed[name]["ratio"]["ratio"] for name in order if name in timed}
     best = run["sequence"]
     gain = {"ratio": 1.0} if best["is_best"] else best["gain"]
     return {
@@ -47,7 +45,7 @@ def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
         "classes": [each["name"] for each in run["classes"]],
         "features": {name: each["count"] for name, each in sorted(run["fingerprint"].items())},
         "order": order,
-        "same": {},
+        "same": same,
         "failures": {},
         "rounds_s": {name: [float(f"{value:.5g}")] for name, value in {**seconds, DEFAULT: default_s}.items()},
         "foreign_percent": None,
@@ -58,6 +56,16 @@ def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
             "gain": gain,
         },
     }
+
+
+def _suited(network: str, timed: Container[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the sequences that suit a network and were timed, in order, and those that reach the IR of a timed one."""
+    with open_evaluator(network_session(network, "relax"), remember=False) as evaluator:
+        candidates = suited_sequences(evaluator, analyze_network(evaluator.session, evaluator.network.summary))
+        states = {name: evaluator.reach(each.pipeline) for name, each in candidates.items()}
+    equal = {state: name for name, state in reversed(states.items()) if name in timed}
+    same = {name: equal[state] for name, state in states.items() if name not in timed and state in equal}
+    return [name for name in candidates if name in timed or name in same], same
 
 
 def _code(file: Path) -> str:

@@ -349,7 +349,7 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
         for number, timing in enumerate(timings):
             report("measuring", turn * len(timings) + number, total)
             try:
-                timing.run_turn()
+                timing.run_process()
             except EngineFailure as error:
                 raise UserError(
                     f"No reference takes this network, the last one failed: {error}. Install another one: passsearch "

@@ -243,7 +243,7 @@ def _with_own_file(spec: EngineSpec, model: ModelFile | None, *, folder: Path) -
 def _run_process(timing: EngineTiming, specs: Sequence[EngineSpec]) -> dict[str, Rival | FailedRival]:
     """Run one process of each engine, and return what all processes so far say."""
     try:
-        timing.run_turn()
+        timing.run_process()
     except EngineFailure as error:
         failure = FailedRival(f"no engine takes the network; the last one: {error}")
         return dict.fromkeys((spec.name for spec in specs), failure)

@@ -68,39 +68,39 @@ class EngineTiming:
         if meter is not None:
             meter.begin()
 
-    def run_turn(self) -> None:
+    def run_process(self) -> None:
         """Start one process of every engine, run all rounds and end the processes.
 
         Raises:
             EngineFailure: The last of the references fails.
         """
-        plan, turn = self._plan, len(self._disturbances)
-        _log.info("process %d of %d", turn + 1, plan.processes)
+        plan, process = self._plan, len(self._disturbances)
+        _log.info("process %d of %d", process + 1, plan.processes)
         with ExitStack() as stack:
             home = Path(stack.enter_context(TemporaryDirectory(prefix="process-", dir=self._folder)))
-            inputs = self._turn_inputs(turn)
+            inputs = self._process_inputs(process)
             np.savez(home / "inputs.npz", **inputs)  # type: ignore[arg-type]
             expected, change = self._expected_outputs(home, inputs)
             measurements = []
             for record in self._rng.sample(self._records, len(self._records)):
-                if not record.failure and not (record.is_slow(plan) and turn >= plan.slow_processes):
+                if not record.failure and not (record.is_slow(plan) and process >= plan.slow_processes):
                     measurement = stack.enter_context(
                         EngineMeasurement(record, home, plan=plan, meter=self._meter, time_limit=self._time_limit)
                     )
                     measurement.begin(expected, change=change)
-                    if self._samples is not None and turn == 0:
+                    if self._samples is not None and process == 0:
                         measurement.classify(self._samples)
                     measurements.append(measurement)
             with nullcontext() if self._device_lock is None else FileLock(self._device_lock):
                 self._disturbances.append(_run_rounds(measurements, plan, rng=self._rng))
-            if plan.kernel_runs and turn == 0:
+            if plan.kernel_runs and process == 0:
                 for measurement in measurements:
                     measurement.list_kernels()
 
-    def _turn_inputs(self, turn: int) -> dict[str, Array]:
-        """Return the inputs of one turn: the user's samples one after the other, or random ones."""
+    def _process_inputs(self, process: int) -> dict[str, Array]:
+        """Return the inputs of one process: the user's samples one after the other, or random ones."""
         count = self._inputs.sample_count
-        return case_inputs(self._inputs, f"{SAMPLE}{turn % count}" if count else turn)
+        return case_inputs(self._inputs, f"{SAMPLE}{process % count}" if count else process)
 
     def _expected_outputs(self, home: Path, inputs: Mapping[str, Array]) -> tuple[list[Array], float]:
         try:
@@ -149,7 +149,7 @@ def compare(
     """
     timing = EngineTiming(specs, references=[reference], types=types, plan=plan, folder=folder, device_lock=device_lock)
     for _ in range(plan.processes):
-        timing.run_turn()
+        timing.run_process()
     return timing.comparison
 
 

@@ -114,7 +114,11 @@ class TorchForm:
                 f"The network returns the number {numbers[0]!r}, which may be another one for other inputs; return a "
                 "tensor, and compile it again."
             )
-        checks = [_Check(self._own_name(name, place, inputs), *kind) for place, (name, *kind) in enumerate(inputs)]
+        # An importer may have renamed inputs; names that the module has not are taken by place, all of them.
+        names = [name for name, *_ in inputs]
+        if len(names) == len(self.names) and not set(names) <= set(self.names):
+            names = list(self.names)
+        checks = [_Check(name, *kind) for name, (_, *kind) in zip(names, inputs, strict=True)]
         places = [self.names.index(check.name) for check in checks]
         signature = ", ".join(f"`{check.name}` {check.dtype}{check.shape}" for check in checks)
 
@@ -133,10 +137,6 @@ class TorchForm:
             return self.result.fill(without_gradient(compute, used))
 
         return call
-
-    def _own_name(self, name: str, place: int, inputs: Sequence[Any]) -> str:
-        """Return the module's name of an input; an importer may have renamed all of them."""
-        return self.names[place] if len(inputs) == len(self.names) and name not in self.names else name
 
     def _tensors(self, values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
         """Return the tensors of a call in the order of the example's; raise ``InputError`` if it is another call."""

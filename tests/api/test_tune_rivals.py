@@ -47,7 +47,7 @@ def test_the_engines_that_are_installed_stand_beside_the_winner(
     assert passsearch.TuneResult.read(result.run).document == result.document
 
     # The same call continues the run, and nothing is measured again.
-    monkeypatch.setattr(EngineTiming, "run_turn", lambda _: pytest.fail("an engine was started"))
+    monkeypatch.setattr(EngineTiming, "run_process", lambda _: pytest.fail("an engine was started"))
     assert tune().document["rivals"] == result.document["rivals"]
     without = tune(rivals=[])
     assert without.document["rivals"]["reason"] == "none was asked for" and not without.document["rivals"]["engines"]

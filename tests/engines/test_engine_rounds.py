@@ -74,7 +74,7 @@ def test_several_inferences_at_the_same_time(onnxruntime_python: Path, tiny_netw
         [*specs, own], references=[reference], types=TYPES, plan=plan, folder=tmp_path / "rounds", meter=Counter()
     )
     for _ in range(plan.processes):
-        timing.run_turn()
+        timing.run_process()
     records = {record.spec.name: record for record in timing.comparison.records}
     rows = rows_by_engine(records, baseline="a", plan=plan)
     assert [record.failure for record in records.values()] == ["", "", ""]
@@ -215,7 +215,7 @@ def test_the_first_reference_that_takes_the_network_counts(
         spec = engine_spec("onnxruntime", network, python=onnxruntime_python)
         plan = replace(PLAN, processes=1)
         timing = EngineTiming([spec], references=[exact, plain], types=TYPES, plan=plan, folder=tmp_path / operator)
-        timing.run_turn()
+        timing.run_process()
         assert timing.reference.name == reference
         assert timing.comparison.records[0].failure == ""
 
@@ -278,7 +278,7 @@ def test_an_engine_that_outlasts_the_time_limit_fails(
         time_limit=TimeLimit(10.0),
     )
     begin_s = time.monotonic()
-    timing.run_turn()
+    timing.run_process()
     assert time.monotonic() - begin_s < 60
     assert timing.comparison.records[0].failure.startswith("no answer to `open` within")
 
