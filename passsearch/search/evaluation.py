@@ -32,15 +32,11 @@ class Evaluation:
         scored: Evaluated candidates and baselines by key of the build.
         scoring: Gains over the baseline; ``None`` until the baseline is measured.
         reference: The artifact beside which candidates are timed; ``None`` until the baseline is built.
+        fastest: The candidate of that artifact, once the baseline is measured.
     """
 
     def __init__(
-        self,
-        evaluator: Evaluator,
-        options: RunOptions,
-        *,
-        progress: Callable[[Counts, Scored | None], None],
-        on_reference: Callable[[Scored, Scored], None],
+        self, evaluator: Evaluator, options: RunOptions, *, progress: Callable[[Counts, Scored | None], None]
     ) -> None:
         """Prepare an evaluation.
 
@@ -48,10 +44,9 @@ class Evaluation:
             evaluator: Evaluates the candidates.
             options: The options of the run.
             progress: Callback; gets the counts and the newest candidate, ``None`` where it failed.
-            on_reference: Callback; gets the baseline and the candidate that became the reference.
         """
         self._evaluator, self._options = evaluator, options
-        self._progress, self._on_reference = progress, on_reference
+        self._progress = progress
         self.counts = Counts()
         self.scored: dict[str, Scored] = {}
         self.scoring: Scoring | None = None
@@ -81,6 +76,13 @@ class Evaluation:
         # A pass may be found nondeterministic after candidates with it were evaluated.
         assert self.scoring is not None
         return self.scoring.rank(scored for scored in self.scored.values() if self.is_deterministic(scored))
+
+    @property
+    def leader(self) -> Scored:
+        """The candidate that would be confirmed now: the best besides the baseline, or the baseline alone."""
+        assert self.scoring is not None
+        baseline = self.scoring.baseline
+        return next((each for each in self.ranked() if each.built.key != baseline.built.key), baseline)
 
     def evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
         """Return a measured candidate; one whose IR and build are known is not measured again."""
@@ -151,7 +153,7 @@ class Evaluation:
         assert self.scoring is not None
         gain = scored.ratio.value if scored.ratio else 1.0
         self.reference = Reference(scored.built, gain, min(scored.latency_s, default=None))
-        self._on_reference(self.scoring.baseline, scored)
+        self.fastest = scored
         _log.info("candidates are timed beside %s from now on", scored.candidate.name or scored.candidate)
 
     @property

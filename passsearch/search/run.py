@@ -39,7 +39,7 @@ from passsearch.search.scoring import Scoring
 from passsearch.search.session_settings import session_settings
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import Search
-from passsearch.search.time_plan import FRESH_PROCESS_S, LONGEST_START_S, TimePlan, duration
+from passsearch.search.time_plan import FRESH_PROCESS_S, LONGEST_START_S, TO_THE_END, TimePlan, duration
 from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache, read_result
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -156,7 +156,9 @@ class _Execution:
         self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress, *, spent_s: float
     ) -> None:
         self._session, self._options, self._limits, self._folder = run.session, run.options, run.limits, folder
-        self._evaluator, self._progress, self._plan, self._beside = evaluator, progress, "", run.beside
+        self._evaluator, self._progress, self._beside = evaluator, progress, run.beside
+        self._plan = ""
+        self._planned_for: Scored | None = None
         self._finalists: Sequence[Scored] = ()
         # A busy machine starts processes slowly. The network was imported by the first one.
         source_s = evaluator.builder.source.seconds  # before the clock is read
@@ -272,18 +274,21 @@ class _Execution:
             compilers=session.explorers,
         )
 
-    def _plan_search(self, baseline: Scored, fastest: Scored) -> float:
+    def _plan_search(self, baseline: Scored, fastest: Scored, leader: Scored) -> float:
         """Return the time at which the search has to end, so that the winner can be confirmed; tell the user."""
         if math.isinf(self._time_limit.limit_s):
-            if fastest is baseline:
-                self._note(self._time_plan.estimate(baseline))
+            if not self._plan:
+                self._plan = self._time_plan.estimate(baseline)
+                self._note(self._plan)
             return math.inf
-        end_s, text = self._time_plan.search_end(baseline, fastest)
+        end_s, text = self._time_plan.search_end(baseline, fastest, leader)
         if not self._plan and (note := self._time_plan.earlier_text):
             self._note(note)
-        if text != self._plan:
+        # Another leader often moves the plan by a second, which is no news.
+        is_news = fastest is not self._planned_for or (text == TO_THE_END) != (self._plan == TO_THE_END)
+        if is_news and text != self._plan:
             self._note(text)
-        self._plan = text
+            self._plan, self._planned_for = text, fastest
         return end_s
 
     def _note_candidate(self, counts: Counts, scored: Scored | None) -> None:

@@ -52,7 +52,7 @@ class Search:
         progress: Callable[[Counts, Scored | None], None],
         explorer: Explorer | None = None,
         profiler: KernelProfiler | None = None,
-        end_s: Callable[[Scored, Scored], float] = lambda *_: math.inf,
+        end_s: Callable[[Scored, Scored, Scored], float] = lambda *_: math.inf,
         explore_s: float = 0.0,
         compilers: int = 1,
     ) -> None:
@@ -69,8 +69,8 @@ class Search:
             progress: Callback; gets the counts and the newest candidate, ``None`` where it failed.
             explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
             profiler: Times single kernels; without one, no candidate is composed of the kernels of others.
-            end_s: Returns the time at which the search ends, on the clock of ``time_limit``, from the baseline and the
-                candidate that became the reference; called again for every new reference.
+            end_s: Returns the time at which the search ends, on the clock of ``time_limit``, from the baseline, the
+                candidate that the others are timed beside, and the best candidate; called before every candidate.
             explore_s: Longest time to close the space before the sampler starts.
             compilers: Number of processes that apply passes side by side.
         """
@@ -81,7 +81,7 @@ class Search:
         self._end_s, self._explore_s, self._compilers = end_s, explore_s, compilers
         self._profiler = profiler
         self._time_limit = replace(time_limit, limit_s=math.inf)  # of the search, until there is a plan
-        self.evaluation = Evaluation(evaluator, options, progress=progress, on_reference=self._plan_end)
+        self.evaluation = Evaluation(evaluator, options, progress=progress)
         self._next_states = NextStates(
             evaluator, space, evaluation=self.evaluation, explorer=explorer, seed=options.seed, is_over=self._is_over
         )
@@ -177,7 +177,7 @@ class Search:
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
         begun_s = self._time_limit.clock_s()
         while self._first:
-            if self._trials_are_done() or (self._time_limit.is_over and not self._has_time_for_the_first()):
+            if self._trials_are_done() or (self._time_is_over() and not self._has_time_for_the_first()):
                 break
             # On BERT-base, sequences that differ by 1 % took all the time that kernels need. On a GPU, sequences
             # without a schedule for single kernels did.
@@ -218,7 +218,7 @@ class Search:
         return [
             (candidate, self.evaluation.evaluate(candidate, is_baseline=True))
             for candidate in others
-            if not self._time_limit.is_over
+            if not self._time_is_over()
         ]
 
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
@@ -320,10 +320,15 @@ class Search:
         return self.evaluation.scoring.trial_values(outcome)
 
     def _is_over(self) -> bool:
-        return self._time_limit.is_over or self._trials_are_done()
+        return self._trials_are_done() or self._time_is_over()
 
-    def _plan_end(self, baseline: Scored, fastest: Scored) -> None:
-        self._time_limit = replace(self._time_limit, limit_s=self._end_s(baseline, fastest))
+    def _time_is_over(self) -> bool:
+        """Return whether the search has to end now, by a plan that knows what it has found."""
+        evaluation = self.evaluation
+        assert evaluation.scoring is not None
+        end_s = self._end_s(evaluation.scoring.baseline, evaluation.fastest, evaluation.leader)
+        self._time_limit = replace(self._time_limit, limit_s=end_s)
+        return self._time_limit.is_over
 
     def _trials_are_done(self) -> bool:
         return self.evaluation.counts.evaluated >= self._options.trials

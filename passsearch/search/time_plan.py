@@ -29,7 +29,9 @@ LONGEST_START_S = 15.0
 """Longest start of a process that is planned with: an import from a framework takes longer, and happens once."""
 
 MOST_RESERVE = 0.6
-"""Largest share of a time limit that the search leaves to the confirmation."""
+"""Largest share of a time limit that the search leaves to more than the shortest confirmation."""
+
+TO_THE_END = "plan: search to the end, because a confirmation takes longer than is left"
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,23 @@ class TimePlan:
     earlier_limit_s: float = math.inf
     beside: Beside | None = None
 
-    def search_end(self, baseline: Scored, fastest: Scored) -> tuple[float, str]:
+    def search_end(self, baseline: Scored, fastest: Scored, leader: Scored) -> tuple[float, str]:
         """Return when the search ends, on the clock of the time limit, and the plan for what is left in words.
 
         Args:
             baseline: The baseline.
             fastest: The baseline again, or a candidate that is more than twice as fast.
+            leader: The best candidate so far, which would be confirmed; the baseline until there is one.
         """
         limit_s, left_s = self.time_limit.limit_s, self.time_limit.left_s(overtime=OVERTIME)
-        if self.options.repetitions and self.least_confirm_s(baseline, fastest) > left_s:
+        least_s = self.least_confirm_s(baseline, leader) if self.options.repetitions else 0.0
+        if least_s > left_s:
             # What is left of the limit confirms nothing. One more process checks what the result is deployed by.
-            end_s = limit_s - self.start_s - self.rivals_s(fastest)
-            return end_s, "plan: search to the end, because a confirmation takes longer than is left"
-        end_s, rest_s = limit_s - self.reserve_s(baseline, fastest), max(0.0, limit_s - self.earlier_s)
+            return limit_s - self.start_s - self.rivals_s(fastest), TO_THE_END
+        # A candidate that is begun just before the end takes about as long as the leader's compile.
+        least_s += leader.compile_s + self.rivals_s(fastest) - OVERTIME * limit_s
+        end_s = limit_s - max(self.reserve_s(baseline, fastest), least_s)
+        rest_s = max(0.0, limit_s - self.earlier_s)
         search_s = max(0.0, end_s - self.earlier_s)
         rivals_s = self.rivals_s(fastest)
         text = f"plan: search {duration(search_s)}, confirm {duration(max(0.0, rest_s - search_s - rivals_s))}"
@@ -77,7 +83,7 @@ class TimePlan:
             return end_s, text
         # A longer limit leaves more to the confirmation, and must not cut off what an earlier start has found.
         earlier = replace(self, time_limit=replace(self.time_limit, limit_s=self.earlier_limit_s))
-        return max(end_s, min(earlier.search_end(baseline, fastest)[0], self.earlier_s)), text
+        return max(end_s, min(earlier.search_end(baseline, fastest, leader)[0], self.earlier_s)), text
 
     @property
     def earlier_text(self) -> str:
