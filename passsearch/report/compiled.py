@@ -7,8 +7,7 @@ from pathlib import Path
 from passsearch.core import Pipeline
 from passsearch.report.rivals import busy_warning, engine_ahead, engine_name, rival_comparison, slowest_first
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
-from passsearch.report.verdict import BUSY_PERCENT
-from passsearch.results import ChosenPipeline, Compilation, FailedRival, TriedPipeline
+from passsearch.results import BUSY_PERCENT, ChosenPipeline, Compilation, FailedRival, TriedPipeline
 
 FEW_PASSES = 3
 """Largest number of passes that are listed; the README in the folder lists more."""

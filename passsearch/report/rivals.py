@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from passsearch.report.formatting import MISSING, format_number, format_ratio, is_above, is_below
-from passsearch.report.verdict import BUSY_PERCENT
-from passsearch.results import FailedRival, Rival, RivalComparison, RunResult, StatedRatio
+from passsearch.results import BUSY_PERCENT, FailedRival, Rival, RivalComparison, RunResult, StatedRatio
 from passsearch.toolchain import target_kind
 
 _NAMES = {

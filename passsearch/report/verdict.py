@@ -13,14 +13,11 @@ from passsearch.report.formatting import (
     is_below,
     says_nothing,
 )
-from passsearch.results import RunResult, StatedRatio, Verdict
+from passsearch.results import BUSY_PERCENT, RunResult, StatedRatio, Verdict, disturbed_percent, is_disturbed
 
 EQUAL_COMPILES = 0.1
 """Largest gain that "no significant difference in compile time" may overlook. An interval that reaches further decides
 nothing, and the sentence says so."""
-
-BUSY_PERCENT = 10
-"""Share of the cores' time, taken by others, from which on they are named as the cause of a wide interval."""
 
 
 def verdict_text(result: RunResult) -> str:
@@ -69,10 +66,10 @@ def warning_lines(result: RunResult) -> Iterator[tuple[str, str]]:
         remedy = "a longer --timeout leaves time for them" if is_limited else f"--confirm {USUAL_REPETITIONS}"
         few = f"{repetitions} fresh compiles leave intervals wide"
         yield "warning", f"{few}; {USUAL_REPETITIONS} are usual ({remedy})"
-    if repetitions and _disturbed_percent(result) >= BUSY_PERCENT:
+    if repetitions and is_disturbed(result):
         yield (
             "warning",
-            f"other processes took {_disturbed_percent(result):.0f} % of the cores' time, and a busy machine has "
+            f"other processes took {disturbed_percent(result):.0f} % of the cores' time, and a busy machine has "
             "other ratios than an idle one: the intervals are of this machine as it was",
         )
 
@@ -107,17 +104,10 @@ def _floor(verdict: Verdict) -> str:
 
 def _busy(result: RunResult) -> str:
     """Return that other processes disturbed the measurement, or an empty text."""
-    percent = _disturbed_percent(result)
+    percent = disturbed_percent(result)
     if percent < BUSY_PERCENT:
         return ""
     return f", measured while other processes took {percent:.0f} % of the cores' time: measure on an idle machine"
-
-
-def _disturbed_percent(result: RunResult) -> float:
-    """Return the share of the cores' time that others took while the winner was timed, in percent."""
-    conditions = result.best.conditions or {}
-    values = [conditions.get(name) for name in ("foreign_percent", "steal_percent")]
-    return float(sum(value for value in values if isinstance(value, int | float)))
 
 
 def compile_time_claim(ratio: StatedRatio | None, baseline: str) -> str:

@@ -69,7 +69,14 @@ if TYPE_CHECKING:
         Winner,
     )
     from passsearch.results.setup import MeasuredNetwork
-    from passsearch.results.shown_latency import contradicts, is_withheld, winner_latency
+    from passsearch.results.shown_latency import (
+        BUSY_PERCENT,
+        contradicts,
+        disturbed_percent,
+        is_disturbed,
+        is_withheld,
+        winner_latency,
+    )
     from passsearch.results.space import (
         CertificateCheck,
         ClosedPart,
@@ -80,6 +87,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "BUSY_PERCENT",
     "Ablation",
     "AblationEvidence",
     "AblationStep",
@@ -175,6 +183,8 @@ __all__ = [
     "Winner",
     "Worth",
     "contradicts",
+    "disturbed_percent",
+    "is_disturbed",
     "is_withheld",
     "winner_latency",
 ]

@@ -9,8 +9,11 @@ MOST_CONTRADICTION = 1.2
 
 A search times each candidate at another moment, and the machine may be busy at one of them: the ratio to what ran in
 turns with it then holds, and the latency does not. Where two candidates were confirmed side by side, both come from the
-same processes, and a contradiction is evidence.
+same processes, and on an idle machine a contradiction is evidence.
 """
+
+BUSY_PERCENT = 10.0
+"""Share of the cores' time, taken by others, from which on they are named as the cause of a wide interval."""
 
 
 def winner_latency(result: RunResult) -> Latency | None:
@@ -26,7 +29,19 @@ def is_withheld(result: RunResult, candidate: Candidate, ratio: StatedRatio | No
     """
     number, latency = result.verdict.processes, result.best.latency_s
     is_apart = number is None or not latency or latency.processes != number
-    return is_apart and contradicts(result.baseline, candidate, ratio)
+    return (is_apart or is_disturbed(result)) and contradicts(result.baseline, candidate, ratio)
+
+
+def is_disturbed(result: RunResult) -> bool:
+    """Return whether others used the cores while the winner was timed."""
+    return disturbed_percent(result) >= BUSY_PERCENT
+
+
+def disturbed_percent(result: RunResult) -> float:
+    """Return the share of the cores' time that others took while the winner was timed, in percent."""
+    conditions = result.best.conditions or {}
+    values = [conditions.get(name) for name in ("foreign_percent", "steal_percent")]
+    return float(sum(value for value in values if isinstance(value, int | float)))
 
 
 def contradicts(reference: Candidate | None, candidate: Candidate, ratio: StatedRatio | None) -> bool:
