@@ -14,6 +14,7 @@ from passsearch.api.profiling import profile
 from passsearch.api.recommending import recommend
 from passsearch.api.results import AppliedPipeline, Recommendation
 from passsearch.api.tuning import Best, TuneResult, audit, tune
+from passsearch.api.tvm_pass import pipeline
 from passsearch.standalone.deployment.machine_pool import InputError
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "explore",
     "load",
     "load_pipeline",
+    "pipeline",
     "profile",
     "recommend",
     "session",

@@ -43,6 +43,12 @@ def test_a_network_is_a_function_of_arrays(relax: Toolchain, tmp_path: Path) -> 
     run(relax.python, "call_networks.py", sysconfig.get_path("purelib"), str(tmp_path))
 
 
+def test_a_pipeline_is_a_pass_for_the_compiler(relax: Toolchain) -> None:
+    if version(relax.python) != version(Path(sys.executable)):
+        pytest.skip("the toolchain's interpreter cannot use this interpreter's packages")
+    run(relax.python, "compile_by_pipeline.py", sysconfig.get_path("purelib"))
+
+
 def test_a_module_is_a_function_of_tensors(relax: Toolchain, tmp_path: Path) -> None:
     imports = [sys.executable, relax.python]
     both = [Path(python) for python in imports if not subprocess.run([python, "-c", "import torch, tvm"]).returncode]

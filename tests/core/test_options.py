@@ -12,7 +12,7 @@ from passsearch.core import OPTIONS, RULES, Limits, NetworkOptions
 
 NAMES = (
     *("tune", "analyze", "apply", "compare", "compile", "bench", "explore", "check_space", "ablate", "audit"),
-    *("catalog_entry", "load_pipeline", "profile", "session"),
+    *("catalog_entry", "load_pipeline", "pipeline", "profile", "session"),
 )
 FUNCTIONS = [getattr(passsearch, name) for name in NAMES]
 
