@@ -82,7 +82,7 @@ def search(network: Path, number: int, *, limit_s: float, toolchain: str) -> dic
     begin = time.monotonic()
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     wall_s = time.monotonic() - begin
-    if done.returncode not in (0, 1, 5):
+    if done.returncode not in (0, 4, 5):  # whole, undecided, not confirmed
         return {"failure": done.stderr.strip().splitlines()[-1]}
     document = json.loads(done.stdout)
     result = RunResult.from_json(document)

@@ -212,7 +212,7 @@ def _code() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _file(folder: Path, name: str, python: str) -> str:
+def network_file(folder: Path, name: str, python: str) -> str:
     """Return the file of a network, written first where it is missing."""
     if name in corpus_networks.ZOO:
         return name
@@ -246,7 +246,7 @@ def main() -> None:
         if not is_open or done >= arguments.most:
             continue
         done += 1
-        model = _file(arguments.folder, name, arguments.engines_python)
+        model = network_file(arguments.folder, name, arguments.engines_python)
         work = (search, name, model, arguments.search) if arguments.search else (measure, name, model)
         fault = in_own_process(*work, timeout_s=arguments.limit)
         note(f"{name}: {fault or 'done'}")
