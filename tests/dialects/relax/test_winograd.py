@@ -14,12 +14,15 @@ def test_winograd_computes_what_a_direct_convolution_does(cases: Any) -> None:
     assert {kind: len(of_kind) for kind, of_kind in results.items()} == {
         "fitting": 44,
         "unfitting": 9,
-        "wrong": 5,
+        "wrong": 6,
         "single": 1,
         "few": 1,
+        "saved": 1,
     }
     # Maps of 14 by 14 have 16 tiles of 4, those of 7 by 7 have 4; 5 by 5 has 9 tiles of 2, and 4 by 4 has 4.
     assert results["few"] == [{"case": "few tiles", "16": 36, "14": 36, "7": 16, "5": 16, "4": 0}]
+    saved = {"8 8 0": 36, "4 8 0": 0, "8 4 0": 0, "8 8 110592": 36, "8 8 110593": 0}
+    assert results["saved"] == [{"case": "little saved", **saved}]
     for case in results["fitting"]:
         size = 2 if "tiles of 2" in case["case"] else 4
         # The transform of the data, the products and the transform of these, which includes all operators after it.
@@ -34,4 +37,5 @@ def test_winograd_computes_what_a_direct_convolution_does(cases: Any) -> None:
     for place in ("2", "-1"):
         name = "negative place" if place == "-1" else "place without a convolution"
         assert errors[name] == f"convolution {place} does not fit Winograd's algorithm; [0, 1] do"
+    assert errors["no channels"] == "`least_channels` of Winograd is 1 or more; got 0"
     assert errors["no tiles"] == "`least_tiles` of Winograd is 1 or more; got 0"

@@ -91,6 +91,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "place without a convolution": {"convolutions": {"2": 4}},
     "negative place": {"convolutions": {"-1": 4}},
     "no tiles": {"size": 4, "least_tiles": 0},
+    "no channels": {"size": 4, "least_channels": 0},
 }
 """Arguments that the pass refuses, for the network with two convolutions."""
 
@@ -148,6 +149,20 @@ def few_tiles_case() -> dict[str, Any]:
     return places
 
 
+def little_saved_case() -> dict[str, Any]:
+    """Return the number of places in a tile, by channels and least number of multiplications; 0 for no tiles.
+
+    Tiles of 4 save 6.75 multiplications for each of 256 outputs and pair of channels, tiles of 2 save 5.
+    """
+    places = {}
+    for inputs, outputs, saved in ((8, 8, 0), (4, 8, 0), (8, 4, 0), (8, 8, 110592), (8, 8, 110593)):
+        plain = network(*convolution((1, 16, 16, inputs), outputs, padding=1))
+        script = Winograd(size=4, least_channels=8, least_saved=saved)(plain).script()
+        weights = re.search(r"Tensor\(\((\d+), \d+, 8\)", script)
+        places[f"{inputs} {outputs} {saved}"] = int(weights[1]) if weights else 0
+    return places
+
+
 def wrong_case(name: str) -> dict[str, Any]:
     module = network(*two_convolutions())
     try:
@@ -171,3 +186,4 @@ if __name__ == "__main__":
         show(name, "wrong", wrong_case(name))
     show("second of two", "single", single_case())
     show("few tiles", "few", few_tiles_case())
+    show("little saved", "saved", little_saved_case())

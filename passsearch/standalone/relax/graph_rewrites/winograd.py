@@ -68,7 +68,11 @@ FUSES_WITH_ELEMENTWISE, FUSES_WITH_NOTHING = 4, 8
 
 
 def Winograd(  # noqa: N802
-    convolutions: Mapping[str, int] | None = None, size: int = 0, least_tiles: int = 1
+    convolutions: Mapping[str, int] | None = None,
+    size: int = 0,
+    least_tiles: int = 1,
+    least_channels: int = 1,
+    least_saved: int = 0,
 ) -> Any:
     """Return a pass that computes convolutions of channels last by Winograd's algorithm.
 
@@ -80,21 +84,26 @@ def Winograd(  # noqa: N802
             tiles of 4 it gets tiles of 2, and with fewer of these it is computed directly. All transformed weights, 4
             or 1.8 times as large as the weights, are read however few tiles use them, so that with few tiles reading
             takes longer than the products.
+        least_channels: Least number of input and of output channels of a convolution that is not named. The transforms
+            take as long for each channel, however few products they save.
+        least_saved: Least number of multiplications that the algorithm must save in a convolution that is not named:
+            two more kernels take as long as one or two million.
 
     Raises:
-        ValueError: A size is not 0, 2 or 4, ``least_tiles`` is less than 1, or there is no fitting convolution at a
-            place.
+        ValueError: A size is not 0, 2 or 4, ``least_tiles`` or ``least_channels`` is less than 1, or there is no
+            fitting convolution at a place.
     """
     sizes = {int(place): value for place, value in (convolutions or {}).items()}
     wrong = [value for value in (size, *sizes.values()) if value and value not in DATA]
     if wrong:
         raise ValueError(f"a tile has size 0, 2 or 4; got {wrong[0]}")
 
-    if least_tiles < 1:
-        raise ValueError(f"`least_tiles` of Winograd is 1 or more; got {least_tiles}")
+    for name, value in (("least_tiles", least_tiles), ("least_channels", least_channels)):
+        if value < 1:
+            raise ValueError(f"`{name}` of Winograd is 1 or more; got {value}")
 
     def convert(module: Any, _context: Any) -> Any:
-        writer = _Writer(module, sizes, size, least_tiles)
+        writer = _Writer(module, sizes, size, (least_tiles, least_channels, least_saved))
         for name, function in module.functions_items():
             if isinstance(function, relax.Function):
                 writer.builder_.update_func(name, writer.visit_expr(function))
@@ -107,7 +116,7 @@ def Winograd(  # noqa: N802
 
 def regions(module: Any) -> list[dict[str, str]]:
     """Return the convolutions that ``Winograd`` can compute, each with its shapes and padding: equal ones are alike."""
-    writer = _Writer(module, {}, 0, 1)
+    writer = _Writer(module, {}, 0, (1, 1, 0))
     for _, function in module.functions_items():
         if isinstance(function, relax.Function):
             writer.visit_expr(function)
@@ -122,9 +131,10 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         fitting: Shapes and attributes of the convolutions that the algorithm can compute, by place.
     """
 
-    def __init__(self, module: Any, sizes: Mapping[int, int], size: int, least_tiles: int) -> None:
+    def __init__(self, module: Any, sizes: Mapping[int, int], size: int, least: tuple[int, int, int]) -> None:
         super().__init__(module)
-        self._sizes, self._size, self._least_tiles, self._count = sizes, size, least_tiles, 0
+        self._sizes, self._size, self._count = sizes, size, 0
+        self._least_tiles, self._least_channels, self._least_saved = least
         self.fitting: dict[int, str] = {}
 
     def visit_call_(self, call: Any) -> Any:
@@ -140,10 +150,16 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
 
     def _usual_size(self, call: Any) -> int:
         """Return the size of the tiles of a convolution that is not named."""
-        batch, height, width, _ = (int(extent) for extent in call.ty.shape.values)
-        sizes = [size for size in sorted(DATA, reverse=True) if size <= self._size]
-        tiles = {size: batch * _tiles(height, size) * _tiles(width, size) for size in sizes}
-        return next((size for size in sizes if tiles[size] >= self._least_tiles), 0)
+        batch, height, width, outputs = (int(extent) for extent in call.ty.shape.values)
+        inputs = int(call.args[0].ty.shape.values[-1])
+        if min(inputs, outputs) < self._least_channels:
+            return 0
+        for size in (size for size in sorted(DATA, reverse=True) if size <= self._size):
+            tiles = batch * _tiles(height, size) * _tiles(width, size)
+            saved = (KERNEL**2 * batch * height * width - (size + KERNEL - 1) ** 2 * tiles) * inputs * outputs
+            if tiles >= self._least_tiles and saved >= self._least_saved:
+                return size
+        return 0
 
     def _convolution(self, call: Any, size: int) -> Any:
         data, weights = call.args
