@@ -45,6 +45,7 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
     "last axis squeezed": lambda data: op.squeeze(op.sum(convolution(data), [-1], keepdims=True), [-1]),
     "all axes squeezed": lambda data: op.squeeze(convolution(data)),
     "transposed": lambda data: op.permute_dims(convolution(data), [0, -1, -2, 1]),
+    "groups of a vector": lambda data: op.nn.conv2d(convolution(data), weight(16, 4, 3, 3), groups=2, padding=1),
     "small groups": lambda data: op.nn.conv2d(convolution(data), weight(8, 4, 3, 3), groups=2, padding=1),
     "resized tokens": lambda data: op.add(
         op.image.resize2d(op.reshape(op.permute_dims(op.reshape(data, (1, 36, 4)), [0, 2, 1]), SHAPE), (12, 12)),

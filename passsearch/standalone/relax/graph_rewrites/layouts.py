@@ -13,11 +13,11 @@ from tvm.tirx import FloatImm, IntImm
 # If a transposed convolution took over NHWC from its input, ``LegalizeOps`` could not make loops of it.
 _FIXED_LAYOUTS = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 
-LEAST_GROUP = 16
+LEAST_GROUP = 8
 """Output channels of a group from which a grouped convolution is converted to NHWC.
 
-Vectors are along the channels of one group. On ResNeXt-50, whose groups have 4 to 32, a limit of 4, 8 or 16 makes no
-difference (tried once, without a command).
+Vectors are along the channels of one group, and one of 8 lanes is a whole one of AVX. A convolution that stays in NCHW
+has a transposition on either side.
 """
 
 _AXES = {"squeeze": "axis", "permute_dims": "axes"}
