@@ -382,7 +382,11 @@ def _is_stopped(pid: int) -> bool:
 
 def _describe_exit(signal_number: int) -> str:
     """Return the reason for a failure; signal number 0 stands for an exit without a signal."""
-    return f"killed by {signal.Signals(signal_number).name}" if signal_number else "exited without an answer"
+    if not signal_number:
+        return "exited without an answer"
+    # Code for a target with wider vectors than this processor's is the one cause that users meet.
+    hint = ": the target has instructions that this processor lacks" if signal_number == signal.SIGILL else ""
+    return f"killed by {signal.Signals(signal_number).name}{hint}"
 
 
 def _failure_kind(signal_number: int) -> str:

@@ -59,7 +59,11 @@ def test_a_fork_has_given_back_its_memory_when_its_answer_arrives(worker: Worker
 
 @pytest.mark.parametrize(
     ("name", "kind", "reason"),
-    [("crash", "crash", "killed by SIGSEGV"), ("out-of-memory", "oom", "killed by SIGKILL")],
+    [
+        ("crash", "crash", "killed by SIGSEGV"),
+        ("out-of-memory", "oom", "killed by SIGKILL"),
+        ("other-processor", "crash", "killed by SIGILL: the target has instructions that this processor lacks"),
+    ],
 )
 def test_a_worker_that_dies_is_reported_by_kind(
     worker: Worker, caplog: pytest.LogCaptureFixture, name: str, kind: str, reason: str

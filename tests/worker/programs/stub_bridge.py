@@ -23,6 +23,8 @@ class StubBridge:
     def load(self, source):
         if source.path.name == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
+        if source.path.name == "other-processor":
+            os.kill(os.getpid(), signal.SIGILL)
         if source.path.name == "out-of-memory":
             os.kill(os.getpid(), signal.SIGKILL)
         if source.path.name in ("garbage", "forgery"):
