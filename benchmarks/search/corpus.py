@@ -8,17 +8,25 @@ with ``torch``, ``timm`` and ``transformers``. What the corpus has of this kind 
 
 import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import passsearch
-from benchmarks.common import ROOT, in_own_process, network_session, note, options, provenance, read, today
+from benchmarks.common import (
+    ROOT,
+    first_in_line,
+    in_own_process,
+    network_session,
+    note,
+    options,
+    provenance,
+    read,
+    today,
+)
 from benchmarks.search import corpus_networks
 from passsearch.api.common import open_evaluator
 from passsearch.api.engine_artifacts import artifact_engine
@@ -37,9 +45,6 @@ SCHEMA = "passsearch-corpus/1"
 REFERENCE = "reference"
 LIMIT_S = 230.0
 """Longest time of one network."""
-
-FIRST = 20
-"""Priority of the timed processes among those of real time, so that others on the machine do not slow them."""
 
 NETWORKS = (*corpus_networks.TIMM, *corpus_networks.TRANSFORMERS, *corpus_networks.ZOO)
 _log = logging.getLogger(__name__)
@@ -143,7 +148,7 @@ def _time(
         inputs=evaluator.network.check,
     )
     for _ in range(plan.processes):
-        with _first_in_line():
+        with first_in_line():
             timing.run_process()
     comparison = timing.comparison
     shares = [each.foreign + each.steal for rounds in comparison.disturbances for each in rounds]
@@ -153,18 +158,6 @@ def _time(
         if not record.failure
     }
     return rows, round(100 * sum(shares) / max(1, len(shares)), 2)
-
-
-@contextmanager
-def _first_in_line() -> Iterator[None]:
-    """Run this process, and those that it starts, before all others of the machine, where the system allows it."""
-    with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(FIRST))
-    try:
-        yield
-    finally:
-        with suppress(PermissionError):
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def search(name: str, model: str, seconds: float) -> None:

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.common import RESULTS, ROOT, markdown, note, options, ratio_text, read_rows, today, write
+from benchmarks.common import RESULTS, ROOT, first_in_line, markdown, note, options, ratio_text, read_rows, today, write
 from benchmarks.speed import network_files
 from passsearch.measure import mean_ratio
 
@@ -48,7 +48,8 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
             row[engine], function = _compiled(module, inputs, engine, expected)
             if function is not None:
                 engines[engine] = function
-        row["rounds"] = [_round(engines, inputs, turn) for turn in range(rounds)]
+        with first_in_line():
+            row["rounds"] = [_round(engines, inputs, turn) for turn in range(rounds)]
     return {"threads": torch.get_num_threads(), **row}
 
 
