@@ -154,7 +154,14 @@ def _label(flow: Dataflow, index: int) -> str:
 
 
 def _scattered(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[list[list[int]]]:
-    """Yield the occurrences of segments with branches that occur more than once, at any place of the trunk."""
+    """Yield all occurrences of each segment that occurs more than once, at any place of the trunk.
+
+    A segment without branches is left out. Every occurrence is the list of its operators, by number.
+
+    Args:
+        segments: The numbers of the operators of each segment.
+        digests: The digest of each segment; occurrences of one segment have equal digests.
+    """
     occurrences: defaultdict[int, list[list[int]]] = defaultdict(list)
     for segment, digest in zip(segments, digests, strict=True):
         if len(segment) > 1:

@@ -285,7 +285,7 @@ class Bridge(Protocol):
     def save_with_external_weights(self, module: Module, path: Path) -> None:
         """Write the IR like ``save``, but large constants to a second file, which loads faster."""
 
-    def functions(self, source: ModelSource) -> Sequence[str]:
+    def function_names(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions that could be tuned; empty for a format that has one function."""
 
     def inputs(self, module: Module, entry: str = MAIN) -> Mapping[str, TensorType]:

@@ -61,7 +61,7 @@ KERNELS_AT_ONCE = 8
 _log = logging.getLogger(__name__)
 
 
-def decides_kernels(pipeline: Pipeline, entries: Sequence[CatalogEntry]) -> bool:
+def has_kernel_schedules(pipeline: Pipeline, entries: Sequence[CatalogEntry]) -> bool:
     """Return True if a pass of the pipeline schedules single kernels."""
     names = {entry.name for entry in entries if entry.kernel_parameter}
     return any(step.name in names for step in pipeline.passes)

@@ -9,7 +9,7 @@ import optuna
 
 from passsearch.core import UNLIMITED, Candidate, Failure, TimeLimit
 from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler
-from passsearch.search.composition import COMPOSED, Composer, decides_kernels
+from passsearch.search.composition import COMPOSED, Composer, has_kernel_schedules
 from passsearch.search.composition_records import Composition
 from passsearch.search.evaluation import Evaluation
 from passsearch.search.graph_space import GraphSpace
@@ -200,7 +200,7 @@ class Search:
         return is_first and self._run_time_limit.left_s() > FIRST_S
 
     def _has_sequence_with_kernels(self) -> bool:
-        return any(decides_kernels(candidate.pipeline, self._space.entries) for candidate in self._first)
+        return any(has_kernel_schedules(candidate.pipeline, self._space.entries) for candidate in self._first)
 
     def _best_with_kernels(self) -> Scored | None:
         """Return the best candidate whose kernels can be decided on, where that serves an objective."""
@@ -209,7 +209,8 @@ class Search:
         # A sequence of other rules may be faster than the one whose kernels can be decided on.
         entries = self._space.entries
         return next(
-            (scored for scored in self.evaluation.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None
+            (scored for scored in self.evaluation.ranked() if has_kernel_schedules(scored.candidate.pipeline, entries)),
+            None,
         )
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:

@@ -83,7 +83,7 @@ class RelayBridge(JsonFiles):
         """Open a model file as its own framework runs it."""
         return importer.open_source(source)
 
-    def functions(self, source: ModelSource) -> Sequence[str]:
+    def function_names(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions in a file of Relay; none for other formats."""
         return ir_file.list_functions(source.path) if source.format == "ir" else ()
 

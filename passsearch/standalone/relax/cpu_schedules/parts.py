@@ -122,7 +122,7 @@ def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
 def _without_conditions(body: Any, analyzer: Any) -> Any:
     """Return a statement without the conditions that are known to hold, or not to hold."""
 
-    def choose(call: Any) -> Any:
+    def choose_branch(call: Any) -> Any:
         if getattr(call.op, "name", "") != IF_THEN_ELSE:
             return call
         condition, value, other = call.args
@@ -130,7 +130,7 @@ def _without_conditions(body: Any, analyzer: Any) -> Any:
             return value
         return other if analyzer.can_prove(tirx.Not(condition)) else call
 
-    return tvm_ffi.structural_map(body, (tvm.ir.Call, choose))
+    return tvm_ffi.structural_map(body, (tvm.ir.Call, choose_branch))
 
 
 def _index(value: int) -> Any:

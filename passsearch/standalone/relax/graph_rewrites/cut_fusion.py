@@ -105,7 +105,7 @@ def fusion_cuts(module: Any) -> tuple[FusionCut, ...]:
 
 
 def regions(module: Any) -> list[dict[str, str]]:
-    """Return the values at which a search tries a cut, and for each a digest of the kernels that it lies between."""
+    """Return ``key`` (the number) and ``like`` (a digest of its neighbours) of each value where a cut may be tried."""
     graph = _Graph(module)
     selected = graph.store_costly_broadcasts()
     return [
