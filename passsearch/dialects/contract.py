@@ -343,7 +343,12 @@ class Bridge(Protocol):
         """Return a module that calls one kernel once."""
 
     def open_kernel(self, module: Module, arguments: KernelArguments) -> KernelExecutable:
-        """Return the kernel of such a module, after the passes that schedule it."""
+        """Return the kernel of a module from ``isolate``, to which the passes that schedule it were applied.
+
+        Args:
+            module: The module.
+            arguments: Arguments that the kernel runs on.
+        """
 
     def build_kernels(self, kernels: Sequence[KernelExecutable]) -> None:
         """Generate the code of kernels, which run only after this.

@@ -42,7 +42,7 @@ class Operator:
 
 
 def block_count(columns: int) -> int:
-    """Return the number of blocks of columns: an even one, so that two can be computed together."""
+    """Return the number of blocks of columns: one, or an even number, so that two can be computed together."""
     blocks = -(-columns // COLUMNS)
     return blocks + blocks % 2 if blocks > 1 else blocks
 

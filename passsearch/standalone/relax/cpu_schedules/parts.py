@@ -64,7 +64,7 @@ class Parts:
             loop: The loop over the last axis, which has nothing but the block inside.
         """
 
-        def by_parts(each: Any) -> Any:
+        def split_loop(each: Any) -> Any:
             if not each.loop_var.same_as(loop.loop_var):
                 return each
             ranges = zip(itertools.pairwise(self.bounds), self.lanes, strict=True)
@@ -75,7 +75,7 @@ class Parts:
                 ]
             )
 
-        return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, by_parts)))
+        return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, split_loop)))
 
 
 def _changes(body: Any, axis: Any) -> Iterator[int]:
