@@ -160,7 +160,12 @@ def _check_device(session: Session, options: ComparisonOptions) -> None:
 
 
 def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
-    """Group pipelines by toolchain, in the order the toolchains are first named."""
+    """Return the pipelines by the toolchain that builds them, in the order the toolchains are first named.
+
+    Args:
+        pipelines: ``TOOLCHAIN:PIPELINE``, which comes back without its toolchain, or ``PIPELINE`` alone.
+        default: Toolchain of pipelines that name none; the key is ``None`` if it is open and no pipeline names one.
+    """
     matches = [QUALIFIED.match(text) for text in pipelines]
     # Without any toolchain's name the default may stay open, so that the model can choose it.
     if not any(matches):

@@ -68,7 +68,10 @@ def attention_loops(query: Any, keys: Any, values: Any, operators: Sequence[Oper
 
 @dataclass(frozen=True)
 class _Loops:
-    """The stages of one attention. Buffers between them have one axis in place of all leading ones."""
+    """One attention; ``result`` computes it in stages (arguments: see ``attention_loops``).
+
+    Buffers between the stages have one axis in place of all leading ones.
+    """
 
     query: Any
     keys: Any
