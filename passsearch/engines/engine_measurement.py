@@ -55,7 +55,7 @@ class EngineMeasurement:
 
     @property
     def is_slow(self) -> bool:
-        """See ``EnginePlan.slow_s``."""
+        """True if every inference so far, here and in earlier processes, took longer than ``EnginePlan.slow_s``."""
         seconds = (value for values in self._seconds.values() for value in values)
         return self.record.is_slow(self._plan) and min(seconds, default=math.inf) > self._plan.slow_s
 
