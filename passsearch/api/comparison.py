@@ -15,7 +15,7 @@ from passsearch.api.common import (
     read_candidate,
 )
 from passsearch.api.engine_request import QUALIFIED
-from passsearch.api.recommending import analyzed, recommended
+from passsearch.api.recommending import analyzed, network_recommendation
 from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, SOURCE, InputTypes, Limits, NetworkOptions, check_arguments
 from passsearch.errors import UserError
@@ -62,7 +62,7 @@ def analyze(
         report("reading the network", 0, 2)
         opened = network_session(model, example_inputs, network)
         analysis = analyzed(opened, report)
-    advice = recommended(opened, analysis, seconds={})
+    advice = network_recommendation(opened, analysis, seconds={})
     return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection, advice)
 
 
