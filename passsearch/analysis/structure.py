@@ -66,7 +66,7 @@ def repeated_blocks(flow: Dataflow) -> list[list[int]]:
     trunk = _trunk(graph, flow.results)
     segments = _segments(graph, trunk)
     digests = [_digest(flow, segment) for segment in segments]
-    repeats = itertools.chain(_scattered(segments, digests), _successive(segments, digests))
+    repeats = itertools.chain(_repeated_segments(segments, digests), _successive(segments, digests))
     weighted = (blocks for blocks in repeats if any(flow.kind(index) in HEAVY for index in blocks[0]))
     # The first occurrence is no repeat. Without the -1, the whole network would count as one large block. Among blocks
     # that cover equally many operators, the one that is repeated most often.
@@ -153,8 +153,15 @@ def _label(flow: Dataflow, index: int) -> str:
     return f"{depthwise}{operator.kind} {kernel_size(flow, operator)}"
 
 
-def _scattered(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[list[list[int]]]:
-    """Yield the occurrences of segments with branches that occur more than once, at any place of the trunk."""
+def _repeated_segments(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[list[list[int]]]:
+    """Yield all occurrences of each segment that occurs more than once, at any place of the trunk.
+
+    A segment without branches is left out. Every occurrence is the list of its operators, by number.
+
+    Args:
+        segments: The numbers of the operators of each segment.
+        digests: The digest of each segment; occurrences of one segment have equal digests.
+    """
     occurrences: defaultdict[int, list[list[int]]] = defaultdict(list)
     for segment, digest in zip(segments, digests, strict=True):
         if len(segment) > 1:

@@ -21,7 +21,7 @@ from passsearch.api.engine_artifacts import PYTORCH, UNOPTIMISED, compile_as_dep
 from passsearch.api.engine_request import EngineRequest, read_engines
 from passsearch.api.labelled_samples import check_samples
 from passsearch.api.results import EngineBenchmark
-from passsearch.api.run_request import of_run
+from passsearch.api.run_request import make_run_request
 from passsearch.core import (
     SOURCE,
     Candidate,
@@ -181,7 +181,7 @@ def bench(
     python = None if engines_python is None else Path(engines_python).absolute()
     if python is not None and not python.is_file():
         raise UserError(f"`{python}` is no interpreter; give the Python of an environment that has all engines.")
-    request = of_run(model, engines, python, batch)
+    request = make_run_request(model, engines, python, batch)
     named = read_engines(request.engines)
     if baseline is not None and baseline not in (each.name for each in named):
         names = ", ".join(each.name for each in named)

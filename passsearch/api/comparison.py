@@ -15,7 +15,7 @@ from passsearch.api.common import (
     read_candidate,
 )
 from passsearch.api.engine_request import QUALIFIED
-from passsearch.api.recommending import analyzed, recommended
+from passsearch.api.recommending import analyzed, network_recommendation
 from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, SOURCE, InputTypes, Limits, NetworkOptions, check_arguments
 from passsearch.errors import UserError
@@ -62,7 +62,7 @@ def analyze(
         report("reading the network", 0, 2)
         opened = network_session(model, example_inputs, network)
         analysis = analyzed(opened, report)
-    advice = recommended(opened, analysis, seconds={})
+    advice = network_recommendation(opened, analysis, seconds={})
     return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection, advice)
 
 
@@ -160,7 +160,12 @@ def _check_device(session: Session, options: ComparisonOptions) -> None:
 
 
 def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
-    """Group pipelines by toolchain, in the order the toolchains are first named."""
+    """Return the pipelines by the toolchain that builds them, in the order the toolchains are first named.
+
+    Args:
+        pipelines: ``TOOLCHAIN:PIPELINE``, which comes back without its toolchain, or ``PIPELINE`` alone.
+        default: Toolchain of pipelines that name none; the key is ``None`` if it is open and no pipeline names one.
+    """
     matches = [QUALIFIED.match(text) for text in pipelines]
     # Without any toolchain's name the default may stay open, so that the model can choose it.
     if not any(matches):

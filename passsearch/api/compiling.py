@@ -202,7 +202,7 @@ def _compile(
 
 
 def _compare(beside: Rivals, evaluator: WorkerEvaluator, candidate: Candidate, built: Built) -> RivalComparison:
-    """Return the comparison, or why there is none: the network is exported, whatever ends the comparison."""
+    """Return the comparison, or the error or interruption that ended it; the network is exported all the same."""
     try:
         return beside.compare(evaluator, candidate, built, time_limit=TimeLimit(RIVALS_S))
     except KeyboardInterrupt:

@@ -50,7 +50,7 @@ def recommend(
         session = network_session(model, example_inputs, network)
         analysis = analyzed(session, report)
     seconds = {"import": monotonic() - start}
-    return Recommendation(recommended(session, analysis, seconds=seconds).to_json())
+    return Recommendation(network_recommendation(session, analysis, seconds=seconds).to_json())
 
 
 def analyzed(opened: Session, report: Progress) -> NetworkAnalysis:
@@ -64,7 +64,9 @@ def analyzed(opened: Session, report: Progress) -> NetworkAnalysis:
     return analyze_network(opened, summary)
 
 
-def recommended(session: Session, analysis: NetworkAnalysis, *, seconds: Mapping[str, float]) -> NetworkRecommendation:
+def network_recommendation(
+    session: Session, analysis: NetworkAnalysis, *, seconds: Mapping[str, float]
+) -> NetworkRecommendation:
     """Return what is recommended for an analysed network."""
     start = monotonic()
     candidates = {each.name: each for each in recommended_sequences(session, analysis)}

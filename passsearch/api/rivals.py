@@ -138,7 +138,7 @@ class Rivals:
         specs, engines = self._open_files()
         if not specs:
             return replace(compared, engines=engines)
-        timing = self._timing(evaluator, candidate, built, specs=specs, time_limit=time_limit)
+        timing = self._engine_timing(evaluator, candidate, built, specs=specs, time_limit=time_limit)
         for process in range(1, PROCESSES + 1):
             process_begin_s = monotonic()
             try:
@@ -169,7 +169,7 @@ class Rivals:
         return specs, failed
 
     @staticmethod
-    def _timing(
+    def _engine_timing(
         evaluator: WorkerEvaluator,
         candidate: Candidate,
         built: Built,

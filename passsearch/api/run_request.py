@@ -38,8 +38,18 @@ class RunRequest:
             )
 
 
-def of_run(model: object, engines: Sequence[str], python: Path | None, batch: int | None) -> RunRequest:
-    """Return what is measured of a run, whose folder is ``model``; of another call, what it names."""
+def make_run_request(model: object, engines: Sequence[str], python: Path | None, batch: int | None) -> RunRequest:
+    """Return the network, the engines and the batch size that a call of ``bench`` asks for.
+
+    Where the model is the folder of a run, the network and the batch size are those of the run. Without engines, they
+    are then the winner, the baseline and the installed rivals.
+
+    Args:
+        model: The folder of a run, or a network, which is returned as it is.
+        engines: The engines that the user names; empty for the default.
+        python: The interpreter whose engines count as installed; ``None`` for this one.
+        batch: The batch size that the user gives; ``None`` for that of the run or the network.
+    """
     folder = run_folder(model) if isinstance(model, str | Path) else None
     if folder is None:
         return RunRequest(model, engines, batch)

@@ -93,7 +93,15 @@ _UniqueKeys.add_constructor("tag:yaml.org,2002:int", _read_integer)
 
 
 def _count(node: yaml.Node, counts: dict[int, int]) -> int:
-    """Return the number of values in a node, those of an alias each time that it is used."""
+    """Return the number of values in a node, those of an alias each time that it is used.
+
+    Args:
+        node: The node.
+        counts: The numbers of nodes that are counted already, by ``id``; this one is added.
+
+    Raises:
+        yaml.constructor.ConstructorError: An anchor holds itself, or there are more than ``MOST_VALUES`` values.
+    """
     if id(node) in counts:
         if not counts[id(node)]:
             raise yaml.constructor.ConstructorError(problem="an anchor holds itself", problem_mark=node.start_mark)

@@ -64,7 +64,7 @@ def export(
         return 0
     result = TuneResult.read(subject, catalogs=catalogs or (), trust=trust)
     folder = result.export(to, minimal=minimal)
-    status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
+    status = _run_exported_script(result, folder / SCRIPT, quiet=as_json) if replay else None
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
     print_result(document, f"Wrote {folder}; {_rebuild_advice(result, folder / SCRIPT)}", as_json=as_json)
     return NEGATIVE if status else 0
@@ -190,7 +190,7 @@ def _rebuild_advice(result: "TuneResult", script: Path) -> str:
     return f"rebuild with: {shlex.join([python, str(script)])}"
 
 
-def _replay(result: "TuneResult", script: Path, *, quiet: bool) -> int:
+def _run_exported_script(result: "TuneResult", script: Path, *, quiet: bool) -> int:
     """Run the exported script once and return its exit status."""
     from passsearch.toolchain import get_toolchain
     from passsearch.worker import run_script

@@ -100,7 +100,11 @@ class FilePath:
     example: str
 
     def accept(self, name: str, value: object) -> object:
-        """Return the path with the home folder in place of ``~``."""
+        """Return the path with the home folder in place of ``~``.
+
+        Raises:
+            UserError: The value is neither a text nor a ``Path``.
+        """
         Kind((str, Path), self.text, self.example).accept(name, value)
         return expand_home(str(value))
 

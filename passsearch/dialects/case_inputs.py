@@ -134,7 +134,11 @@ def check_sizes(file: Path) -> None:
 
 
 def _count(name: str, kind: TensorType, arrays: Mapping[str, Array], file: Path) -> int | None:
-    """Return the number of samples of one input; ``None`` for one sample without a leading axis."""
+    """Return the number of samples of one input; ``None`` for one sample without a leading axis.
+
+    Raises:
+        UserError: The file has no array for the input, or one of another type or shape.
+    """
     if name not in arrays:
         raise UserError(f"`{file}` has no array for input `{name}`; add it: {_EXAMPLE.format(name=name)}")
     array, shape = arrays[name], tuple(kind.shape)

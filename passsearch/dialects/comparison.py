@@ -168,7 +168,7 @@ def slice_axes(output: Array) -> list[int]:
 
 
 def slice_magnitudes(values: Array, axis: int) -> Array:
-    """Return the largest magnitude in every slice along an axis, of values that are finite."""
+    """Return the largest finite magnitude in every slice along an axis, 0 where a slice has none."""
     others = tuple(place for place in range(values.ndim) if place != axis)
     magnitudes: Array = np.where(np.isfinite(values), np.abs(values.astype("float64")), 0.0).max(axis=others)
     return magnitudes

@@ -285,7 +285,7 @@ class Bridge(Protocol):
     def save_with_external_weights(self, module: Module, path: Path) -> None:
         """Write the IR like ``save``, but large constants to a second file, which loads faster."""
 
-    def functions(self, source: ModelSource) -> Sequence[str]:
+    def function_names(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions that could be tuned; empty for a format that has one function."""
 
     def inputs(self, module: Module, entry: str = MAIN) -> Mapping[str, TensorType]:
@@ -343,7 +343,12 @@ class Bridge(Protocol):
         """Return a module that calls one kernel once."""
 
     def open_kernel(self, module: Module, arguments: KernelArguments) -> KernelExecutable:
-        """Return the kernel of such a module, after the passes that schedule it."""
+        """Return the kernel of a module from ``isolate``, to which the passes that schedule it were applied.
+
+        Args:
+            module: The module.
+            arguments: Arguments that the kernel runs on.
+        """
 
     def build_kernels(self, kernels: Sequence[KernelExecutable]) -> None:
         """Generate the code of kernels, which run only after this.

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passsearch.engines.batch_scaling import friction, friction_rows
+    from passsearch.engines.batch_scaling import friction_coefficient, friction_rows
     from passsearch.engines.client import EngineFailure, EngineSpec
     from passsearch.engines.engine_table import (
         UNAVAILABLE,
@@ -35,7 +35,7 @@ _MODULES = {
         "installed_engines",
         "unknown_engine_error",
     ),
-    "batch_scaling": ("friction", "friction_rows"),
+    "batch_scaling": ("friction_coefficient", "friction_rows"),
     "records": ("Comparison", "EnginePlan", "EngineRecord"),
     "rounds": ("LEAST_ROUNDS", "EngineTiming", "compare"),
     "rows": ("by_process", "engine_row", "mean_latency", "rows_by_engine", "throughput_ratio"),
@@ -58,7 +58,7 @@ __all__ = [
     "engine_findings",
     "engine_row",
     "engine_spec",
-    "friction",
+    "friction_coefficient",
     "friction_rows",
     "installed_engines",
     "mean_latency",

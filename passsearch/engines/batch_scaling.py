@@ -8,7 +8,7 @@ import numpy as np
 from passsearch.measure import mean_interval
 
 
-def friction(times_s: Mapping[int, Sequence[float]]) -> dict[str, Any] | None:
+def friction_coefficient(times_s: Mapping[int, Sequence[float]]) -> dict[str, Any] | None:
     """Return the friction coefficient with its interval.
 
     The coefficient is the slope of the logarithm of the time of one inference over the logarithm of the batch size,
@@ -34,7 +34,7 @@ def removed_share(
 
     ``None`` for fewer than two batch sizes, or where the baseline's friction is not certainly above 0.
     """
-    base, own = friction(baseline), slopes_by_process(engine)
+    base, own = friction_coefficient(baseline), slopes_by_process(engine)
     if base is None or own is None or not base["interval"] or base["interval"][0] <= 0:
         return None
     # A process without friction has no share; to leave it out would favour the others.
@@ -52,7 +52,7 @@ def friction_rows(rows: Sequence[Mapping[str, Any]], *, engines: Sequence[str], 
         baseline: The engine whose friction is removed.
     """
     times = {name: _times_s(rows, name) for name in engines}
-    found = {name: friction(own) for name, own in times.items() if own is not None}
+    found = {name: friction_coefficient(own) for name, own in times.items() if own is not None}
     base = times.get(baseline)
     return {
         name: {**document, "removed": removed_share(base, times[name] or {}) if base and name != baseline else None}

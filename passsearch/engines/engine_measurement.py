@@ -55,7 +55,7 @@ class EngineMeasurement:
 
     @property
     def is_slow(self) -> bool:
-        """See ``EnginePlan.slow_s``."""
+        """True if every inference so far, here and in earlier processes, took longer than ``EnginePlan.slow_s``."""
         seconds = (value for values in self._seconds.values() for value in values)
         return self.record.is_slow(self._plan) and min(seconds, default=math.inf) > self._plan.slow_s
 
@@ -200,7 +200,7 @@ class EngineMeasurement:
         before, energy_before_j = CpuTimes.read(cores), self._energy_j()
         answer = self._process.ask(verb, **request)
         after, energy_after_j = CpuTimes.read(cores), self._energy_j()
-        self._note_idle(answer)
+        self._note_idle_share(answer)
         used_s = answer["cpu_s"][1] - answer["cpu_s"][0]
         foreign_s = max(0.0, after.busy - before.busy - used_s)
         is_read = energy_before_j is not None and energy_after_j is not None
@@ -210,7 +210,7 @@ class EngineMeasurement:
     def _energy_j(self) -> float | None:
         return self._meter.read().energy_j if self._meter else None
 
-    def _note_idle(self, answer: Mapping[str, Any]) -> None:
+    def _note_idle_share(self, answer: Mapping[str, Any]) -> None:
         """Record how much CPU time the process took since its last answer."""
         (begin_s, end_s), (used_s, used_at_end_s) = answer["clock_s"], answer["cpu_s"]
         if self._last is not None:

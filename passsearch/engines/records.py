@@ -96,7 +96,7 @@ class EngineRecord:
         return [[min(turn) for turn in turns] for turns in self.visits]
 
     def is_slow(self, plan: EnginePlan) -> bool:
-        """See ``EnginePlan.slow_s``."""
+        """Return True if every inference so far took longer than ``EnginePlan.slow_s``."""
         # The first inference may do more than the next, and so may another one that others disturb.
         seconds = [*self.first_s, *(value for turns in self.visits for turn in turns for value in turn)]
         return bool(seconds) and min(seconds) > plan.slow_s

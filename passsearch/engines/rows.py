@@ -88,7 +88,12 @@ def _typical(values: Sequence[Sequence[float]]) -> float | None:
 
 
 def together(record: EngineRecord, count: int, *, plan: EnginePlan) -> dict[str, Any]:
-    """Return the inferences per second of an engine with several at the same time, or the reason why there are none."""
+    """Return the rate of an engine that computes ``count`` inferences at the same time.
+
+    Returns:
+        ``inferences_per_s`` (``median`` and ``interval``) and ``process_rates`` (the rates in each process), or
+        ``unavailable`` with the reason why there are no rates.
+    """
     if count not in record.rates or count in record.no_rates:
         return {"unavailable": record.no_rates.get(count, f"one inference takes more than {plan.slow_s:g} s")}
     rates = [median(rates) for rates in record.rates[count]]

@@ -341,7 +341,7 @@ class WorkerEvaluator:
         fact = self._facts.recall_or_record(
             "kernels alone",
             f"{built.digest}|{is_metered}",
-            lambda: self._timing.kernel_windows(folder, plan, kernels=number, is_metered=is_metered),
+            lambda: self._timing.kernel_consumption(folder, plan, kernels=number, is_metered=is_metered),
         )
         return read_fact(fact, lambda answer: answer["kernels"])
 

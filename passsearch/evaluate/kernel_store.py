@@ -309,14 +309,16 @@ def _failure(fact: Fact, step: PassSpec) -> Failure:
 
 
 def _paired_s(fact: Fact, *, reference: PassSpec, reference_s: float | None) -> float:
-    """Return the seconds of a schedule, as a multiple of those of the schedule that ran in turns with it.
+    """Return the seconds of a schedule, corrected for the process that timed it.
 
-    One schedule takes up to 1.7 times as long in one process as in another, where it lies at other addresses.
+    The result is the ratio of the schedule's time to the reference's in the same process, times ``reference_s``. It is
+    the time as recorded where ``reference_s`` or the reference's time in that process is unknown. One schedule takes up
+    to 1.7 times as long in one process as in another, where it lies at other addresses.
 
     Args:
         fact: What was recorded of the schedule.
         reference: The schedule that the others are compared with.
-        reference_s: Its seconds; ``None`` if it does not run.
+        reference_s: Its seconds in one process, the same for all schedules; ``None`` if it does not run.
     """
     seconds, beside_s = float(fact["seconds"]), fact.get("reference_s")
     # Another reference, or none, in facts of earlier versions.

@@ -60,7 +60,7 @@ class SourceReference:
         return cls(data["runtime"] or "", data["reason"], tuple(data["outputs"]), data["seconds"])
 
     def to_fact(self) -> Fact:
-        """Return what ``from_fact`` reads."""
+        """Return this reference as the content of the fact ``source``."""
         seconds, outputs = self.seconds, list(self.outputs)
         return {"runtime": self.runtime, "reason": self.reason, "outputs": outputs, "seconds": seconds}
 

@@ -97,7 +97,7 @@ class Timing:
         consumed = [artifact.to_json() for artifact in consumption(answer["windows"], trace)]
         return {"consumed": consumed, "wall_s": answer["wall_s"]}
 
-    def kernel_windows(self, folder: str, plan: WindowPlan, *, kernels: int, is_metered: bool) -> Fact:
+    def kernel_consumption(self, folder: str, plan: WindowPlan, *, kernels: int, is_metered: bool) -> Fact:
         """Return by kernel of an artifact, each run alone, calls, seconds and energy of all calls of an inference.
 
         Args:
@@ -107,7 +107,7 @@ class Timing:
             is_metered: True to read the energy; it is ``None`` otherwise.
         """
         meter = self._session.sensors.meter if is_metered else None
-        request = self._request("kernel_windows", [folder], plan=plan)
+        request = self._request("consume_kernels", [folder], plan=plan)
         expected_s = 2 * kernels * plan.windows * (plan.window_s + plan.settle_s)
         with self._pool.device_turn, nullcontext() if meter is None else recording(meter) as trace:
             answer = self._pool.ask_new("measure", request, extra_s=expected_s)

@@ -180,7 +180,11 @@ class _Fields:
     prefix: str = ""
 
     def typed(self, key: str, kind: type[_Kind]) -> _Kind:
-        """Return a value, checked to be of a kind."""
+        """Return the value of a key.
+
+        Raises:
+            UserError: The key is missing, or its value is not of this kind.
+        """
         value = self._value(key)
         if not isinstance(value, kind):
             raise self._wrong_kind(key, _KIND_NAMES[kind])

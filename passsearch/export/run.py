@@ -107,7 +107,7 @@ def _gain_warning(document: Mapping[str, Any]) -> str:
 
 
 def _tell_of_other_code(run: Path, dialect_name: str) -> None:
-    """Tell the user where this version lowers and builds by other code than the one that made the run."""
+    """Warn the user if this version lowers and builds by other code than the version that made the run."""
     made_by = read_settings(run).get("dialect_code")
     if made_by not in (None, dialect_digest(dialect_name)):
         _notices.warning(

@@ -149,7 +149,7 @@ def _write_simplified(file: ModelFile, path: Path) -> None:
 
 
 def _define(model: onnx_ir.Model) -> onnx_ir.Model:
-    """Return a model in which operators are written out by ONNX's definitions."""
+    """Return a model in which the operators of ``WRITTEN_OUT`` are replaced by the nodes that define them in ONNX."""
     import onnx_ir
     from onnx import inliner
 

@@ -57,7 +57,7 @@ class Mixture(Executable):
         return outputs
 
     def held_inputs(self) -> Mapping[str, Array]:
-        """Return the inputs of all cases as they are in memory."""
+        """Return copies of the inputs that each case read in its last run, by case and name (``Case.full_name``)."""
         pairs = zip(self._cases, self._executables, strict=True)
         return {
             case.full_name(name): array

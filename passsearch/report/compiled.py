@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from passsearch.core import Pipeline
-from passsearch.report.rivals import busy_warning, engine_ahead, engine_name, rival_comparison, slowest_first
+from passsearch.report.rivals import busy_warning, engine_ahead, engine_name, fastest_first, rival_comparison
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.results import BUSY_PERCENT, ChosenPipeline, Compilation, FailedRival, TriedPipeline
 
@@ -32,7 +32,7 @@ def _headline(compilation: Compilation) -> str:
     if not rivals:
         return f"Compiled by `{_name(compilation.pipeline) or 'the pipeline'}`; no other engine was beside it."
     ahead = engine_ahead(rivals)
-    compared = "; ".join(rival_comparison(name, rival) for name, rival in slowest_first(rivals))
+    compared = "; ".join(rival_comparison(name, rival) for name, rival in fastest_first(rivals))
     return f"{f'Take {ahead}: ' if ahead else ''}{compared}."
 
 

@@ -21,7 +21,10 @@ def kernel_lines(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _composition(composition: ComposedPipeline) -> str:
-    """Return what the times of kernels decided between, and what they predict, if all are of this run."""
+    """Return, in words, among how many combinations the times of kernels decided, and the time that they predict.
+
+    Nothing is predicted where some of the times are of earlier runs.
+    """
     kernels, variants = counted(composition.kernels, "kernel"), counted(composition.variants, "variant")
     decided = f"{kernels} timed in {variants}, which {_combinations(composition.combinations_log10)}"
     # The machine had another load then.

@@ -96,8 +96,8 @@ def analysis_html(document: Mapping[str, Any]) -> str:
     return fragment(
         headline(f"{sum(operators.values())} operators, class {names}"),
         definitions([("operators", ", ".join(f"{count} {kind}" for kind, count in operators.items())), *classes]),
-        _decisions("candidate passes", document.get("passes") or [], is_open=True),
-        _decisions("passes not in the search", document.get("dropped") or [], is_open=False),
+        _reason_table("candidate passes", document.get("passes") or [], is_open=True),
+        _reason_table("passes not in the search", document.get("dropped") or [], is_open=False),
         details("Features", html_table(("feature", "count", "first", "detail"), features, is_text=True)),
     )
 
@@ -116,7 +116,7 @@ def catalog_entry_html(entry: Mapping[str, Any]) -> str:
     )
 
 
-def _decisions(title: str, decisions: Sequence[Mapping[str, Any]], *, is_open: bool) -> str:
+def _reason_table(title: str, decisions: Sequence[Mapping[str, Any]], *, is_open: bool) -> str:
     rows = [(str(decision["name"]), str(decision["reason"])) for decision in decisions]
     table = html_table(("pass", "reason"), rows, is_text=True)
     return table if is_open else details(f"{len(rows)} {title}", table)

@@ -19,7 +19,7 @@ def engine_name(name: str) -> str:
     return _NAMES.get(name, name)
 
 
-def slowest_first(rivals: Mapping[str, Rival]) -> list[tuple[str, Rival]]:
+def fastest_first(rivals: Mapping[str, Rival]) -> list[tuple[str, Rival]]:
     """Return rivals in the order of the network's throughput over theirs, so that one that is ahead is said first."""
     return sorted(rivals.items(), key=lambda item: item[1].lowest.ratio or 0.0)
 
@@ -44,7 +44,7 @@ def _doubt(rival: Rival) -> str:
 
 def engine_ahead(rivals: Mapping[str, Rival]) -> str:
     """Return the name of the fastest engine that is certainly faster than the network; empty if none is."""
-    ahead = (name for name, rival in slowest_first(rivals) if rival.is_ahead)
+    ahead = (name for name, rival in fastest_first(rivals) if rival.is_ahead)
     return next(map(engine_name, ahead), "")
 
 
@@ -55,7 +55,7 @@ def rivals_sentence(result: RunResult) -> str:
         return ""
     rivals, doubt = compared.measured, "one process" if compared.processes == 1 else ""
     network, ahead = result.model.name or "the network", engine_ahead(rivals)
-    ratios = [_stated(name, rival, doubt=doubt or _doubt(rival)) for name, rival in slowest_first(rivals)]
+    ratios = [_stated(name, rival, doubt=doubt or _doubt(rival)) for name, rival in fastest_first(rivals)]
     return f"{f'{ahead} is faster: ' if ahead else ''}{network} has {' and '.join(ratios)}. "
 
 
@@ -103,7 +103,7 @@ def rival_lines(compared: RivalComparison | None) -> Iterator[tuple[str, str]]:
     """Yield titles and texts on the engines beside the winner."""
     if compared is None:
         return
-    for name, rival in slowest_first(compared.measured):
+    for name, rival in fastest_first(compared.measured):
         version = f" {rival.version}" if rival.version else ""
         yield f"beside {engine_name(name)}{version}", rival_comparison(name, rival)
     if compared.measured and compared.processes == 1:

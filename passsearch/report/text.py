@@ -196,7 +196,7 @@ def special_lines(outputs: Outputs) -> Iterator[tuple[str, str]]:
 
 
 def _same_in_import(outputs: Outputs) -> str:
-    """Return that the import drops as many values, and by which operators; empty if it does not."""
+    """Return, in words, that the import alone drops as many NaN, and by which operators; empty if it does not."""
     if not outputs.dropped_by_import:
         return ""
     operators = ", ".join(outputs.dropped_by)

@@ -23,9 +23,15 @@ def winner_latency(result: RunResult) -> Latency | None:
 
 
 def is_withheld(result: RunResult, candidate: Candidate, ratio: StatedRatio | None) -> bool:
-    """Return whether the latency of the winner, or of the sequence timed beside it, contradicts its ratio.
+    """Return whether reports leave out the latency of a candidate because it contradicts the candidate's ratio.
 
-    Beside a slow baseline the winner has few runs, so it has processes of its own.
+    It is left out only where latency and ratio are of different processes, or where others used the cores. Beside a
+    slow baseline the winner is timed too seldom for a latency, so processes of its own time it.
+
+    Args:
+        result: The run.
+        candidate: The winner, or the sequence that was timed beside it.
+        ratio: The throughput of the candidate as a multiple of the baseline's.
     """
     number, latency = result.verdict.processes, result.best.latency_s
     is_apart = number is None or not latency or latency.processes != number

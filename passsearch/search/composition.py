@@ -61,7 +61,7 @@ KERNELS_AT_ONCE = 8
 _log = logging.getLogger(__name__)
 
 
-def decides_kernels(pipeline: Pipeline, entries: Sequence[CatalogEntry]) -> bool:
+def has_kernel_schedules(pipeline: Pipeline, entries: Sequence[CatalogEntry]) -> bool:
     """Return True if a pass of the pipeline schedules single kernels."""
     names = {entry.name for entry in entries if entry.kernel_parameter}
     return any(step.name in names for step in pipeline.passes)
@@ -385,6 +385,6 @@ def _fastest(times: Mapping[PassSpec, float], default: PassSpec) -> PassSpec:
 
 
 def _difference(step: PassSpec, other: PassSpec, names: Sequence[str]) -> dict[str, Json]:
-    """Return the values of some parameters that differ between two uses of a pass; ``None`` stands for a default."""
+    """Return the values in ``step`` of the parameters that have another value in ``other``; ``None`` is a default."""
     first, second = step.argument_values, other.argument_values
     return {name: first.get(name) for name in names if first.get(name) != second.get(name)}

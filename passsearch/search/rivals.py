@@ -96,7 +96,7 @@ def compare_winner(
 
 
 def _compare(beside: Beside, evaluator: WorkerEvaluator, winner: Scored, *, time_limit: TimeLimit) -> RivalComparison:
-    """Return the comparison, or why there is none: the winner is confirmed, and its result is written."""
+    """Return the comparison, or the error or interruption that ended it; the result is written all the same."""
     try:
         built = evaluator.restore(winner.built)
         if isinstance(built, Failure):

@@ -341,7 +341,7 @@ class _Execution:
                 is_recorded=self._is_timed,
             )
             if not finalists:
-                return Recommendation(scoring.baseline, self._unsearched()), False
+                return Recommendation(scoring.baseline, self._failure_if_nothing_measured()), False
             self._finalists = finalists
             sequence = self._best_sequence(scoring)
             recommendation = recommend(
@@ -365,7 +365,7 @@ class _Execution:
         levels = [candidate.name for candidate in self._session.dialect.baselines]
         return best_sequence([*self._evaluation.ranked(), *self._finalists], scoring, levels=levels)
 
-    def _unsearched(self) -> Failure | None:
+    def _failure_if_nothing_measured(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if there was time."""
         levels = {candidate.name for candidate in self._session.dialect.baselines}
         is_measured = any(scored.candidate.name not in levels for scored in self._evaluation.scored.values())

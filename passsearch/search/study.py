@@ -9,7 +9,7 @@ import optuna
 
 from passsearch.core import UNLIMITED, Candidate, Failure, TimeLimit
 from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler
-from passsearch.search.composition import COMPOSED, Composer, decides_kernels
+from passsearch.search.composition import COMPOSED, Composer, has_kernel_schedules
 from passsearch.search.composition_records import Composition
 from passsearch.search.evaluation import Evaluation
 from passsearch.search.graph_space import GraphSpace
@@ -104,7 +104,7 @@ class Search:
         # The compiler's other levels rarely win, and cost less beside a fast reference.
         evaluated += self._other_baselines()
         self._explore()
-        self._begin("searching")
+        self._begin_phase("searching")
         # After the exploration, because a strategy over states numbers the states that there are.
         strategy = self._strategy()
         self._sampler, self._source = strategy.name, strategy.source
@@ -160,7 +160,7 @@ class Search:
         number, seed = len(self._options.objectives), self._options.seed
         return make_strategy(self._options.sampler, self._space, graph=graph, seed=seed, objectives=number)
 
-    def _begin(self, phase: str) -> None:
+    def _begin_phase(self, phase: str) -> None:
         """Tell the user what the search does from now on."""
         self.phase = phase
         self._progress(self.evaluation.counts, None)
@@ -200,7 +200,7 @@ class Search:
         return is_first and self._run_time_limit.left_s() > FIRST_S
 
     def _has_sequence_with_kernels(self) -> bool:
-        return any(decides_kernels(candidate.pipeline, self._space.entries) for candidate in self._first)
+        return any(has_kernel_schedules(candidate.pipeline, self._space.entries) for candidate in self._first)
 
     def _best_with_kernels(self) -> Scored | None:
         """Return the best candidate whose kernels can be decided on, where that serves an objective."""
@@ -209,7 +209,8 @@ class Search:
         # A sequence of other rules may be faster than the one whose kernels can be decided on.
         entries = self._space.entries
         return next(
-            (scored for scored in self.evaluation.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None
+            (scored for scored in self.evaluation.ranked() if has_kernel_schedules(scored.candidate.pipeline, entries)),
+            None,
         )
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
@@ -226,7 +227,7 @@ class Search:
         best = self._best_with_kernels()
         if self._profiler is None or best is None:
             return []
-        self._begin("timing kernels one by one")
+        self._begin_phase("timing kernels one by one")
         build = best.candidate.build
         # What is composed is built and timed afterwards, and another process checks what the result is deployed by.
         last_s = self._run_time_limit.limit_s - 2 * (best.compile_s + FIRST_S)
@@ -249,7 +250,7 @@ class Search:
         explorer = self._explorer
         if explorer is None or self._explore_s <= 0 or self._is_over():
             return
-        self._begin("exploring orders of passes")
+        self._begin_phase("exploring orders of passes")
         resumed, steps = explorer.explored, self._space.bounded
         _log.debug("exploring %s", "again, by recorded edges alone" if resumed else "for the first time in this run")
         seconds = 0.0 if resumed else max(self._explore_s - explorer.explored_s(steps), 0.0)

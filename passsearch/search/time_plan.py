@@ -180,9 +180,9 @@ class TimePlan:
         return baseline.compile_s + best.compile_s + 2 * self.start_s
 
     def estimate(self, baseline: Scored) -> str:
-        """Return the estimate for a run without a time limit, in words, once its baseline is measured.
+        """Return how long a run without a time limit will take, in words; called when the baseline is measured.
 
-        The time that is over by then is taken for that of each candidate.
+        It assumes that each candidate takes as long as the run has taken until then.
         """
         repetition_s = self.repetition_s(baseline, baseline)
         fewest = self.options.repetitions

@@ -213,7 +213,7 @@ class Ablation:
         """Return the shortest form that is the same binary or certainly as fast, for an export."""
         same, _ = shortest_form(winner.pipeline, lambda pipeline: self._binary(winner, pipeline, worthless=worthless))
         fast = Pipeline(tuple(step for step in winner.pipeline.passes if str(step) not in worthless))
-        if len(fast) < len(same) and (form := self._as_fast(winner, replace(winner, pipeline=fast), reference)):
+        if len(fast) < len(same) and (form := self._form_if_as_fast(winner, replace(winner, pipeline=fast), reference)):
             return form
         return self._minimal_form(replace(winner, pipeline=same), same_binary=True, ratio=None)
 
@@ -224,7 +224,7 @@ class Ablation:
         outcome = self.evaluator.build_candidate(replace(winner, pipeline=pipeline))
         return outcome if isinstance(outcome, Failure) else outcome.digest
 
-    def _as_fast(self, winner: Candidate, shorter: Candidate, reference: Built) -> MinimalForm | None:
+    def _form_if_as_fast(self, winner: Candidate, shorter: Candidate, reference: Built) -> MinimalForm | None:
         """Return a shorter form if it passes the gate and is certainly as fast as the winner."""
         first, second = (self._restored(self.evaluator.build_candidate(candidate)) for candidate in (winner, shorter))
         if not isinstance(first, Built) or not isinstance(second, Built):

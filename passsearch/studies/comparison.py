@@ -277,7 +277,7 @@ def _merge(processes: Sequence[ProcessSamples]) -> ProcessSamples:
 
 
 def _consumption(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan) -> tuple[Consumption, ...]:
-    """Return the consumption by index; empty if some toolchain's artifacts could not be read."""
+    """Return the consumption of each pipeline by its index; empty if that of some toolchain could not be read."""
     by_index: list[Consumption] = []
     for job in jobs:
         windows = job.evaluator.plans.final_windows

@@ -120,7 +120,7 @@ def cache_limit_bytes() -> float:
     Raises:
         UserError: The variable is no size.
     """
-    size_bytes = _size_bytes(CACHE_VARIABLE)
+    size_bytes = _bytes_from_environment(CACHE_VARIABLE)
     return DEFAULT_CACHE_GB * 1e9 if size_bytes is None else size_bytes
 
 
@@ -130,10 +130,10 @@ def run_limit_bytes() -> float | None:
     Raises:
         UserError: The variable is no size.
     """
-    return _size_bytes(RUN_VARIABLE)
+    return _bytes_from_environment(RUN_VARIABLE)
 
 
-def _size_bytes(variable: str) -> float | None:
+def _bytes_from_environment(variable: str) -> float | None:
     text = os.environ.get(variable)
     if not text:
         return None

@@ -49,7 +49,7 @@ Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
 FORKING_VERBS = frozenset(
-    {"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile", "kernel_windows"}
+    {"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile", "consume_kernels"}
 )
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
@@ -78,7 +78,7 @@ class Verbs:
         answer = {"seconds": seconds, "summary": None, **self._calls(module, source)}
         if request.get("summary"):
             searched = [case.function or MAIN for case in source.cases] or [source.function or MAIN]
-            others = [name for name in self._bridge.functions(source) if name not in searched]
+            others = [name for name in self._bridge.function_names(source) if name not in searched]
             answer |= {"summary": self._bridge.summarize(module).to_json(), "other_functions": others}
         state, _ = self._states.add(module)
         return {"state": state, **answer}
@@ -258,7 +258,7 @@ class Verbs:
         run = windows.run_windows([each.run_repeatedly for each in executables], plan=plan)
         return {"windows": run, **_after(executables, request)}
 
-    def do_kernel_windows(self, request: Request) -> Answer:
+    def do_consume_kernels(self, request: Request) -> Answer:
         """Run every kernel of one artifact in a window, as ``do_consume`` runs artifacts."""
         (folder,) = request["folders"]
         executable = self._open(folder, request)

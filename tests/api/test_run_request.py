@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from run_folders import unpack
 
-from passsearch.api.run_request import RunRequest, of_run
+from passsearch.api.run_request import RunRequest, make_run_request
 from passsearch.core import TensorType
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
@@ -34,18 +34,20 @@ def network(recorded: Any, **changes: Any) -> ModelFile:
 
 
 def test_the_winner_of_a_run_is_beside_its_baseline_and_what_is_installed(run: Path) -> None:
-    request = of_run(str(run), [], None, None)
+    request = make_run_request(str(run), [], None, None)
     assert (request.model, request.batch) == ("residual.onnx", 1)
     assert [*request.engines[:2]] == [f"relax:{run}", "relax:default"] and "onnxruntime" in request.engines[2:]
 
 
 def test_engines_that_the_user_names_stay(run: Path) -> None:
-    assert of_run(run, ["openvino"], None, None).engines == ["openvino"]
+    assert make_run_request(run, ["openvino"], None, None).engines == ["openvino"]
 
 
 def test_a_network_is_no_run(tmp_path: Path) -> None:
-    assert of_run("zoo:resnet_tiny", ["onnxruntime"], None, 4) == RunRequest("zoo:resnet_tiny", ["onnxruntime"], 4)
-    assert of_run(tmp_path, [], None, None) == RunRequest(tmp_path, [], None)
+    assert make_run_request("zoo:resnet_tiny", ["onnxruntime"], None, 4) == RunRequest(
+        "zoo:resnet_tiny", ["onnxruntime"], 4
+    )
+    assert make_run_request(tmp_path, [], None, None) == RunRequest(tmp_path, [], None)
 
 
 def test_a_run_is_measured_at_its_batch_size(run: Path) -> None:
@@ -53,11 +55,11 @@ def test_a_run_is_measured_at_its_batch_size(run: Path) -> None:
     result = json.loads(file.read_text())
     result["model"]["batch"] = 8
     file.write_text(json.dumps(result))
-    assert of_run(run, [], None, None).batch == 8 and of_run(run, [], None, 2).batch == 2
+    assert make_run_request(run, [], None, None).batch == 8 and make_run_request(run, [], None, 2).batch == 2
 
 
 def test_another_network_or_other_sizes_than_those_of_the_run_are_refused(run: Path) -> None:
-    request = of_run(run, [], None, None)
+    request = make_run_request(run, [], None, None)
     recorded = request.recorded
     assert recorded is not None
     request.check(network(recorded))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from passsearch.engines import friction, friction_rows
+from passsearch.engines import friction_coefficient, friction_rows
 
 SIZES = (1, 2, 4, 8)
 
@@ -15,7 +15,7 @@ def times(power: float, *factors: float) -> dict[int, list[float]]:
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 1.2])
 def test_the_coefficient_is_the_power_of_the_batch_size(power: float) -> None:
-    document = friction(times(power, 0.01, 0.02, 0.03))
+    document = friction_coefficient(times(power, 0.01, 0.02, 0.03))
     assert document is not None
     assert document["value"] == pytest.approx(power)
     # A process that is slower at every batch size has no more friction.
@@ -23,14 +23,14 @@ def test_the_coefficient_is_the_power_of_the_batch_size(power: float) -> None:
 
 
 def test_processes_that_disagree_widen_the_interval() -> None:
-    document = friction({1: [1.0, 1.0], 8: [8.0, 4.0]})
+    document = friction_coefficient({1: [1.0, 1.0], 8: [8.0, 4.0]})
     assert document is not None
     assert document["by_process"] == pytest.approx([1.0, 2 / 3])
     assert document["interval"][0] < 2 / 3 < 1.0 < document["interval"][1]
 
 
 def test_one_batch_size_has_no_friction() -> None:
-    assert friction({1: [1.0, 1.0]}) is None
+    assert friction_coefficient({1: [1.0, 1.0]}) is None
 
 
 @pytest.fixture

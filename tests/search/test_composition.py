@@ -12,7 +12,7 @@ from passsearch.catalog import load
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline, TimeLimit
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, PlaceTimes, Region
-from passsearch.search.composition import Composer, decides_kernels
+from passsearch.search.composition import Composer, has_kernel_schedules
 from passsearch.search.composition_records import Composition, Decision
 from passsearch.search.decision_choice import choose
 from passsearch.search.kernel_times import KernelTimes
@@ -171,7 +171,7 @@ def test_a_kernel_without_a_schedule_that_runs_is_named() -> None:
 
 
 def test_only_pipelines_with_a_pass_that_schedules_decide_on_kernels() -> None:
-    assert decides_kernels(BEGIN, ENTRIES) and not decides_kernels(Pipeline.parse("LegalizeOps"), ENTRIES)
+    assert has_kernel_schedules(BEGIN, ENTRIES) and not has_kernel_schedules(Pipeline.parse("LegalizeOps"), ENTRIES)
 
 
 class GpuProfiler(TableProfiler):

@@ -106,7 +106,7 @@ def test_the_time_limit_is_no_reason_where_a_candidate_was_measured(names: list[
         run._search = SimpleNamespace(outcome=SimpleNamespace(coverage=SimpleNamespace(ended="time limit")))
         measured = {name: scored(Candidate(build=BUILD, name=name)) for name in names}
         run._evaluation = SimpleNamespace(scored=measured, counts=Counts(evaluated=2, failures=[timeout]))
-        assert (run._unsearched() is None) == ("" in names)
+        assert (run._failure_if_nothing_measured() is None) == ("" in names)
 
 
 def planned(earlier_limit_s: float, *, spent_s: float) -> tuple[float, list[str]]:

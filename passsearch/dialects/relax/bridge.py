@@ -85,7 +85,7 @@ class RelaxBridge(JsonFiles):
         """Refuse: the user's process runs ONNX files and exported programs."""
         raise UserError(f"there is no runtime for files of {source.format} beside this compiler")
 
-    def functions(self, source: ModelSource) -> Sequence[str]:
+    def function_names(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions in a file of Relax; none for other formats."""
         return ir_file.list_functions(source.path) if source.format == "ir" else ()
 

@@ -21,13 +21,13 @@ __all__ = ["check_entry"]
 # The networks are as small as possible and still have the feature that the pass is for.
 
 
-def _network(inputs: Sequence[tuple[int, ...]], body: Callable[..., Any]) -> Any:
-    """Return a module whose main computes ``body`` of inputs of these shapes; ``body`` emits its operators."""
+def _network(inputs: Sequence[tuple[int, ...]], emit_network: Callable[..., Any]) -> Any:
+    """Return a module whose main has inputs of these shapes and the operators that ``emit_network`` emits."""
     builder = relax.BlockBuilder()
     variables = [relax.Var(f"x{place}", relax.TensorType(shape, "float32")) for place, shape in enumerate(inputs)]
     with builder.function("main", variables):
         with builder.dataflow():
-            result = body(builder.emit, *variables)
+            result = emit_network(builder.emit, *variables)
             output = builder.emit_output(relax.Tuple(result) if isinstance(result, list) else result)
         builder.emit_func_output(output)
     return builder.get()
@@ -49,25 +49,25 @@ def _conv(data: Any) -> Any:
 
 
 def _conv_bn_relu() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         norm = op.nn.batch_norm(emit(_conv(data)), _positive(16), _constant(16), _constant(16), _positive(16), axis=1)
         return emit(op.nn.relu(emit(relax.TupleGetItem(emit(norm), 0))))
 
-    return _network([_IMAGE], body)
+    return _network([_IMAGE], emit_network)
 
 
 def _conv_bias_relu() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         return emit(op.nn.relu(emit(op.add(emit(_conv(data)), _constant(1, 16, 1, 1)))))
 
-    return _network([_IMAGE], body)
+    return _network([_IMAGE], emit_network)
 
 
 def _transposed_convolution() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         return emit(op.nn.conv2d_transpose(data, _constant(8, 4, 2, 2), strides=2))
 
-    return _network([_IMAGE], body)
+    return _network([_IMAGE], emit_network)
 
 
 def _constant_subexpression() -> Any:
@@ -75,18 +75,18 @@ def _constant_subexpression() -> Any:
 
 
 def _alias() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         return emit(op.nn.relu(emit(emit(op.exp(data)))))
 
-    return _network([(8,)], body)
+    return _network([(8,)], emit_network)
 
 
 def _dead_binding() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         emit(op.exp(data))
         return emit(op.nn.relu(data))
 
-    return _network([(8,)], body)
+    return _network([(8,)], emit_network)
 
 
 def _common_subexpression() -> Any:
@@ -94,10 +94,10 @@ def _common_subexpression() -> Any:
 
 
 def _double_reshape() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         return emit(op.reshape(emit(op.reshape(data, (6, 4))), (24,)))
 
-    return _network([(2, 3, 4)], body)
+    return _network([(2, 3, 4)], emit_network)
 
 
 def _exponential() -> Any:
@@ -105,10 +105,10 @@ def _exponential() -> Any:
 
 
 def _siblings() -> Any:
-    def body(emit: Any, data: Any, *weights: Any) -> Any:
+    def emit_network(emit: Any, data: Any, *weights: Any) -> Any:
         return [emit(op.matmul(data, weight)) for weight in weights]
 
-    return _network([(4, 8), (8, 16), (8, 16), (8, 16)], body)
+    return _network([(4, 8), (8, 16), (8, 16), (8, 16)], emit_network)
 
 
 def _products_of_constants() -> Any:
@@ -116,32 +116,32 @@ def _products_of_constants() -> Any:
 
 
 def _transposed_product() -> Any:
-    def body(emit: Any, data: Any, weight: Any) -> Any:
+    def emit_network(emit: Any, data: Any, weight: Any) -> Any:
         return emit(op.matmul(data, emit(op.permute_dims(weight))))
 
-    return _network([(4, 8), (16, 8)], body)
+    return _network([(4, 8), (16, 8)], emit_network)
 
 
 def _joined_transposes() -> Any:
-    def body(emit: Any, data: Any, *weights: Any) -> Any:
+    def emit_network(emit: Any, data: Any, *weights: Any) -> Any:
         transposed = [emit(op.permute_dims(weight)) for weight in weights]
         return emit(op.matmul(data, emit(op.concat(transposed, axis=1))))
 
-    return _network([(4, 8), (16, 8), (16, 8)], body)
+    return _network([(4, 8), (16, 8), (16, 8)], emit_network)
 
 
 def _product_of_products() -> Any:
-    def body(emit: Any, data: Any, first_weight: Any, second_weight: Any) -> Any:
+    def emit_network(emit: Any, data: Any, first_weight: Any, second_weight: Any) -> Any:
         return emit(op.matmul(data, emit(op.matmul(first_weight, second_weight))))
 
-    return _network([(1, 64), (64, 2), (2, 64)], body)
+    return _network([(1, 64), (64, 2), (2, 64)], emit_network)
 
 
 def _product_of_sum() -> Any:
-    def body(emit: Any, data: Any, first_weight: Any, second_weight: Any) -> Any:
+    def emit_network(emit: Any, data: Any, first_weight: Any, second_weight: Any) -> Any:
         return emit(op.matmul(data, emit(op.add(first_weight, second_weight))))
 
-    return _network([(4, 8), (8, 16), (8, 16)], body)
+    return _network([(4, 8), (8, 16), (8, 16)], emit_network)
 
 
 def _softmax() -> Any:
@@ -149,25 +149,25 @@ def _softmax() -> Any:
 
 
 def _layer_norm() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         centered = emit(op.subtract(data, emit(op.mean(data, -1, keepdims=True))))
         return emit(op.divide(centered, emit(op.mean(emit(op.multiply(centered, centered)), -1, keepdims=True))))
 
-    return _network([(64, 128)], body)
+    return _network([(64, 128)], emit_network)
 
 
 def _vector_product() -> Any:
-    def body(emit: Any, data: Any, weight: Any) -> Any:
+    def emit_network(emit: Any, data: Any, weight: Any) -> Any:
         return emit(op.matmul(data, emit(op.permute_dims(weight))))
 
-    return _network([(1, 256), (256, 256)], body)
+    return _network([(1, 256), (256, 256)], emit_network)
 
 
 def _reshape_between() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         return emit(op.exp(emit(op.reshape(emit(op.exp(data)), (24,)))))
 
-    return _network([(2, 3, 4)], body)
+    return _network([(2, 3, 4)], emit_network)
 
 
 def _square_product() -> Any:
@@ -187,25 +187,25 @@ def _broadcast_exponential() -> Any:
 
 
 def _attention() -> Any:
-    def body(emit: Any, query: Any, keys: Any, values: Any) -> Any:
+    def emit_network(emit: Any, query: Any, keys: Any, values: Any) -> Any:
         return emit(op.matmul(emit(op.nn.softmax(emit(op.matmul(query, keys)))), values))
 
-    return _network([(12, 8), (8, 128), (128, 8)], body)
+    return _network([(12, 8), (8, 128), (128, 8)], emit_network)
 
 
 def _tokens_as_image() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         image = emit(op.reshape(emit(op.permute_dims(data, [0, 2, 1])), (1, 8, 3, 4)))
         return emit(op.exp(emit(op.permute_dims(image, [0, 2, 3, 1]))))
 
-    return _network([(1, 12, 8)], body)
+    return _network([(1, 12, 8)], emit_network)
 
 
 def _loss() -> Any:
-    def body(emit: Any, data: Any) -> Any:
+    def emit_network(emit: Any, data: Any) -> Any:
         return emit(op.sum(emit(op.exp(data))))
 
-    return _network([(2, 3)], body)
+    return _network([(2, 3)], emit_network)
 
 
 _LOOPS = ("LegalizeOps",)

@@ -76,7 +76,13 @@ def _in_one_place(outputs: Any, again: Any) -> frozenset[int]:
 
 
 def _own(outputs: Any, held: list[tuple[int, int]], constant: frozenset[int]) -> Any:
-    """Return the outputs; those in memory that another one holds, or that the network keeps, as copies."""
+    """Return the outputs, with a copy of each whose memory is not its own.
+
+    Args:
+        outputs: Tensors, or tuples of them.
+        held: First and last address of memory that is in use, such as that of the inputs; outputs are added.
+        constant: Numbers of the outputs that the network returns in the same memory at every call.
+    """
     numbers = itertools.count()
 
     def own(output: Any) -> Any:

@@ -141,7 +141,7 @@ class CallRecorder:
     """
 
     def __init__(self) -> None:
-        """Begin without calls."""
+        """Create a recorder that has no calls yet."""
         self.calls: dict[str, list[tuple[Any, Sequence[Any]]]] = {}
         self._before_capture: dict[str, int] = {}
 

@@ -84,7 +84,7 @@ def isolate(module: tvm.IRModule, name: str) -> tvm.IRModule:
 
 
 @dataclass(frozen=True)
-class _Stretches:
+class _ArgumentRows:
     """Arguments and results of one run after the other, whose constants follow each other in the buffer.
 
     Attributes:
@@ -127,7 +127,7 @@ class KernelArguments:
         ]
         return [*arguments, *results]
 
-    def stretches(self, call: Any, own: Sequence[Any]) -> _Stretches:
+    def argument_rows(self, call: Any, own: Sequence[Any]) -> _ArgumentRows:
         """Return arguments and results of one run after the other, with ``own`` where the buffer has none."""
         kinds = {
             place: _tensor_type(argument.ty)
@@ -137,7 +137,7 @@ class KernelArguments:
         sizes = [-(-_bytes(call.args[1].fields[place].ty) // ALIGNMENT) * ALIGNMENT for place in kinds]
         number = min(self._cold_bytes // sum(sizes), MOST_STRETCHES) if sum(sizes) else 0
         if number < 2:
-            return _Stretches([own], 0)
+            return _ArgumentRows([own], 0)
         begin, rows = 0, []
         for _ in range(number):
             row = list(own)
@@ -145,17 +145,17 @@ class KernelArguments:
                 row[place] = _view(self._buffer, begin, kind)
                 begin += size
             rows.append(row)
-        return _Stretches(rows, sum(sizes))
+        return _ArgumentRows(rows, sum(sizes))
 
-    def next_row(self, stretches: _Stretches) -> Sequence[Any]:
+    def next_row(self, arguments: _ArgumentRows) -> Sequence[Any]:
         """Return the arguments and results whose constants lie after those of the last run of any variant."""
-        if not stretches.bytes:
-            return stretches.rows[0]
+        if not arguments.bytes:
+            return arguments.rows[0]
         # Packed weights of variants differ in size, so that only bytes say what was read.
-        place = -(-self._position // stretches.bytes)
-        place = place if place < len(stretches.rows) else 0
-        self._position = (place + 1) * stretches.bytes
-        return stretches.rows[place]
+        place = -(-self._position // arguments.bytes)
+        place = place if place < len(arguments.rows) else 0
+        self._position = (place + 1) * arguments.bytes
+        return arguments.rows[place]
 
     @cached_property
     def _buffer(self) -> Array:
@@ -208,8 +208,8 @@ class IsolatedKernel(KernelExecutable):
         return self._arguments.own(self._call)
 
     @cached_property
-    def _stretches(self) -> _Stretches:
-        return self._arguments.stretches(self._call, self._own)
+    def _argument_rows(self) -> _ArgumentRows:
+        return self._arguments.argument_rows(self._call, self._own)
 
     def load(self, library: Any, name: str) -> None:
         """Take the code from a library that has it under this name."""
@@ -219,7 +219,7 @@ class IsolatedKernel(KernelExecutable):
 
     def run(self) -> None:
         """Run once, on the next stretch of the buffer."""
-        self._run(*self._arguments.next_row(self._stretches))
+        self._run(*self._arguments.next_row(self._argument_rows))
 
     def event_time_s(self) -> float | None:
         """Return the mean of several runs in a row, which find the weights in the GPU's cache if that is large enough.

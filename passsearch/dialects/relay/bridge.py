@@ -83,12 +83,12 @@ class RelayBridge(JsonFiles):
         """Open a model file as its own framework runs it."""
         return importer.open_source(source)
 
-    def functions(self, source: ModelSource) -> Sequence[str]:
+    def function_names(self, source: ModelSource) -> Sequence[str]:
         """Return the names of the functions in a file of Relay; none for other formats."""
         return ir_file.list_functions(source.path) if source.format == "ir" else ()
 
     def inputs(self, module: tvm.IRModule, entry: str = MAIN) -> Mapping[str, TensorType]:
-        """Return the parameters of main that have no value bound."""
+        """Return the inputs of an entry function by name: its parameters that no value was bound to."""
         return {var.name_hint: importer.tensor_type(var.checked_type) for var in module[entry].params}
 
     def summarize(self, module: tvm.IRModule) -> ModuleSummary:

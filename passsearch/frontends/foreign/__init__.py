@@ -116,25 +116,27 @@ def _format_of(path: Path) -> _Format:
         if (path / SAVED_MODEL).is_file():
             return _Format("a SavedModel", (tensorflow_graph.in_saved_model,))
         is_folder = (path / transformers_folder.CONFIGURATION).is_file()
-        return _Format("a folder of transformers", (transformers_folder.in_folder,) if is_folder else ())
+        return _Format("a folder of transformers", (transformers_folder.violations_in_folder,) if is_folder else ())
     is_archive = path.is_file() and zipfile.is_zipfile(path)
     by_ending = {
         # The front ends refuse files of PyTorch that are no archives.
         ".pt2": _Format("a torch.export archive", (exported_program.in_exported_program,) if is_archive else ()),
-        ".pt": _Format("TorchScript", (torch_script.in_script,) if is_archive else ()),
+        ".pt": _Format("TorchScript", (torch_script.violations_in_script,) if is_archive else ()),
         # Keras 2 opens a file of either ending by its content.
-        ".keras": _Format("a Keras model", (keras.in_archive if is_archive else keras.in_hdf5,)),
-        ".h5": _Format("a Keras model", (keras.in_hdf5,)),
-        "-symbol.json": _Format("an MXNet symbol with its parameters", (mxnet.in_symbol, _in_parameters)),
-        ".json": _Format("a compiler module", (compiler_module.in_module,)),
-        ".onnx": _Format("ONNX", (onnx_graph.in_model,)),
+        ".keras": _Format("a Keras model", (keras.violations_in_archive if is_archive else keras.violations_in_hdf5,)),
+        ".h5": _Format("a Keras model", (keras.violations_in_hdf5,)),
+        "-symbol.json": _Format(
+            "an MXNet symbol with its parameters", (mxnet.violations_in_symbol, _violations_in_parameters)
+        ),
+        ".json": _Format("a compiler module", (compiler_module.violations_in_module,)),
+        ".onnx": _Format("ONNX", (onnx_graph.violations_in_model,)),
         ".pb": _Format("a TensorFlow graph", (tensorflow_graph.in_frozen_graph,)),
-        ".tflite": _Format("TFLite", (tflite.in_file,)),
+        ".tflite": _Format("TFLite", (tflite.violations_in_file,)),
     }
     # The whole name, as the front ends take it: a file named `.h5` has no suffix.
     found = (form for ending, form in by_ending.items() if path.name.endswith(ending))
     return next(found, _Format("a network", ()))
 
 
-def _in_parameters(path: Path) -> Iterator[str]:
-    return mxnet.in_parameters(parameters_beside(path))
+def _violations_in_parameters(path: Path) -> Iterator[str]:
+    return mxnet.violations_in_parameters(parameters_beside(path))

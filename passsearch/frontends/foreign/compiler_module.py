@@ -29,12 +29,12 @@ _CALLS = re.compile(
 _KERNEL = re.compile(r"(tirx?|s_tir)\.PrimFunc")
 
 
-def in_module(path: Path) -> Iterator[str]:
+def violations_in_module(path: Path) -> Iterator[str]:
     """Yield the calls that leave a module, and kinds of objects that are not known to stay in it."""
     content = json.loads(path.read_bytes(), object_pairs_hook=_once)
     nodes = content.get("nodes") if isinstance(content, dict) else None
     for node in nodes if isinstance(nodes, list) else ():
-        yield from _in_node(node)
+        yield from _violations_in_node(node)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _in_node(node: Any) -> Iterator[str]:
+def _violations_in_node(node: Any) -> Iterator[str]:
     if not isinstance(node, dict):
         yield "a part that is no object"
         return

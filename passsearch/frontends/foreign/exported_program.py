@@ -21,7 +21,7 @@ from passsearch.core import (
 )
 from passsearch.frontends.foreign.operators import allowed
 from passsearch.frontends.foreign.sizes import is_guard, is_size
-from passsearch.frontends.foreign.torch_pickle import SAVED_ENTRIES, in_pickle
+from passsearch.frontends.foreign.torch_pickle import SAVED_ENTRIES, violations_in_pickle
 
 _TORCH_OPERATOR = re.compile(
     r"torch\.ops\.(aten|prims|prim|quantized|quantized_decomposed|torchvision|higher_order)"
@@ -72,15 +72,15 @@ def in_exported_program(path: Path) -> Iterator[str]:
     extra, sizes = _OLD_EXTRA if is_old else _EXTRA, archive_sizes(path)
     for name, content in archive_documents(path):
         if not extra.fullmatch(name):
-            yield from _in_part("", content)
+            yield from _violations_in_part("", content)
         if name.partition("/")[2].startswith("data/"):
             yield from _in_empty_records(content["config"].values(), sizes, folder=name.rpartition("/")[0])
     for name, content in archive_texts(path, ".pt"):
         if content and not extra.fullmatch(name):
-            yield from _in_tensors(content)
+            yield from _violations_in_tensors(content)
 
 
-def _in_tensors(content: bytes) -> Iterator[str]:
+def _violations_in_tensors(content: bytes) -> Iterator[str]:
     """Yield what is not allowed in an archive of ``torch.save`` within the archive: example inputs and old weights."""
     inner = io.BytesIO(content)
     unfit = [*check_archive(inner, SAVED_ENTRIES), *check_one_root(inner)]
@@ -89,7 +89,7 @@ def _in_tensors(content: bytes) -> Iterator[str]:
         return
     for name, pickled in archive_texts(inner, ".pkl"):
         # The names of inputs become part of Python that PyTorch runs.
-        yield from in_pickle(pickled, name, sizes=archive_sizes(inner), texts=_TEXT)
+        yield from violations_in_pickle(pickled, name, sizes=archive_sizes(inner), texts=_TEXT)
 
 
 def _in_empty_records(tensors: Any, sizes: Mapping[str, int], *, folder: str) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _in_empty_records(tensors: Any, sizes: Mapping[str, int], *, folder: str) ->
             yield f"a tensor of {math.prod(counts):,} values that the file does not hold"
 
 
-def _in_part(key: str, part: Any) -> Iterator[str]:
+def _violations_in_part(key: str, part: Any) -> Iterator[str]:
     """Yield what is not allowed in a part of a program.
 
     Args:
@@ -113,16 +113,16 @@ def _in_part(key: str, part: Any) -> Iterator[str]:
         if isinstance(node, list):
             left += [(key, item) for item in node]
         elif key in _SPECS and isinstance(node, str):
-            yield from _in_spec(json.loads(node))
+            yield from _violations_in_spec(json.loads(node))
         elif isinstance(node, str):
-            yield from _in_text(key, node)
+            yield from _violations_in_text(key, node)
         elif isinstance(node, dict):
             if node.get("use_pickle", False) is not False:
                 yield "pickled tensors"
             left += node.items()
 
 
-def _in_spec(spec: Any) -> Iterator[str]:
+def _violations_in_spec(spec: Any) -> Iterator[str]:
     """Yield what is not allowed in the types of nested inputs or outputs."""
     left = [spec]
     while left:
@@ -132,11 +132,11 @@ def _in_spec(spec: Any) -> Iterator[str]:
         elif isinstance(node, dict):
             if not _CONTAINER.fullmatch(str(node.get("type") or "builtins.tuple")):
                 yield f"an input or output of the type `{node['type']}`"
-            yield from _in_context(node.get("context"))
+            yield from _violations_in_context(node.get("context"))
             left.append(node.get("children_spec"))
 
 
-def _in_context(context: Any) -> Iterator[str]:
+def _violations_in_context(context: Any) -> Iterator[str]:
     """Yield what is not allowed in the parameters of a container's type: names and numbers are, not in objects.
 
     PyTorch imports a module that they name, for the values of a `defaultdict` and for a key that is an `Enum`.
@@ -159,7 +159,7 @@ def _inner(text: str) -> Any:
         return text
 
 
-def _in_text(key: str, text: str) -> Iterator[str]:
+def _violations_in_text(key: str, text: str) -> Iterator[str]:
     if key in _UNREAD:
         return
     is_allowed, danger = _READ.get(key, (_WORDS.fullmatch, _NAME))

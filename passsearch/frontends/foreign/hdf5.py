@@ -12,7 +12,7 @@ MOST_TIMES = 16
 SPARE_BYTES = 64 << 20
 
 
-def in_archive(path: Path) -> Iterator[str]:
+def violations_in_archive(path: Path) -> Iterator[str]:
     """Yield what is not allowed in the files of HDF5 in an archive."""
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
@@ -21,7 +21,7 @@ def in_archive(path: Path) -> Iterator[str]:
                     yield from _check(io.BytesIO(content.read()), entry.file_size)
 
 
-def in_file(path: Path) -> Iterator[str]:
+def violations_in_file(path: Path) -> Iterator[str]:
     """Yield what is not allowed in a file of HDF5."""
     with path.open("rb") as content:
         yield from _check(content, path.stat().st_size)
@@ -56,13 +56,13 @@ def _check(content: BinaryIO, size: int) -> Iterator[str]:
         yield f"arrays of {total:,} bytes in a file of {size:,}"
 
 
-def _items(group: Any, *, place: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield places and items of a group and all in it; a link out of the group as a text."""
+def _items(group: Any, *, path: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield paths and items of a group and all in it; a link out of the group as a text."""
     import h5py
 
     seen = set() if seen is None else seen
     for name in group:
-        link, inner = group.get(name, getlink=True), f"{place}/{name}"
+        link, inner = group.get(name, getlink=True), f"{path}/{name}"
         if isinstance(link, h5py.ExternalLink):
             yield inner, f"a link to the file `{link.filename}`"
         elif isinstance(link, h5py.SoftLink):
@@ -73,4 +73,4 @@ def _items(group: Any, *, place: str = "", seen: set[int] | None = None) -> Iter
             yield inner, item
             if isinstance(item, h5py.Group) and address not in seen:  # a group may hold itself
                 seen.add(address)
-                yield from _items(item, place=inner, seen=seen)
+                yield from _items(item, path=inner, seen=seen)

@@ -20,29 +20,29 @@ _LAMBDAS = frozenset({"Lambda", "__lambda__"})
 _ENTRIES = r"config\.json|metadata\.json|model\.weights\.h5|assets/.*"
 
 
-def in_archive(path: Path) -> Iterator[str]:
+def violations_in_archive(path: Path) -> Iterator[str]:
     """Yield the code in a ``.keras`` archive."""
     unfit = list(check_archive(path, _ENTRIES))
     yield from unfit
     if unfit:
         return
-    yield from hdf5.in_archive(path)
+    yield from hdf5.violations_in_archive(path)
     for name, content in archive_documents(path):
         # Losses and metrics, often the user's own functions, are not loaded (`compile=False`); those of models within
         # the model are.
         is_model = name == "config.json" and isinstance(content, dict)
-        yield from in_configuration({**content, "compile_config": None} if is_model else content)
+        yield from violations_in_configuration({**content, "compile_config": None} if is_model else content)
 
 
-def in_hdf5(path: Path) -> Iterator[str]:
+def violations_in_hdf5(path: Path) -> Iterator[str]:
     """Yield the code in an ``.h5`` file."""
-    unfit = list(hdf5.in_file(path))
+    unfit = list(hdf5.violations_in_file(path))
     yield from unfit
     if not unfit and (configuration := hdf5.attribute(path, "model_config")) is not None:
-        yield from in_configuration(json.loads(configuration))
+        yield from violations_in_configuration(json.loads(configuration))
 
 
-def in_configuration(root: Any) -> Iterator[str]:
+def violations_in_configuration(root: Any) -> Iterator[str]:
     """Yield the code in the configuration of a layer and in all that are part of it."""
     left = [root]
     while left:
@@ -50,11 +50,11 @@ def in_configuration(root: Any) -> Iterator[str]:
         if isinstance(node, list):
             left += node
         if isinstance(node, dict):
-            yield from _in_object(node)
+            yield from _violations_in_object(node)
             left += node.values()
 
 
-def _in_object(node: dict[str, Any]) -> Iterator[str]:
+def _violations_in_object(node: dict[str, Any]) -> Iterator[str]:
     name, module, inner = node.get("class_name"), node.get("module"), node.get("config")
     if name in _LAMBDAS:
         yield "a Lambda layer, which holds Python code"
@@ -62,7 +62,7 @@ def _in_object(node: dict[str, Any]) -> Iterator[str]:
         if str(inner) not in allowed("keras_activations") or not _is_own(module):
             yield f"the function `{module}:{inner}`"
     elif name in _CALLS:
-        yield from _in_call(inner)
+        yield from _violations_in_call(inner)
     elif isinstance(name, str) and (
         name.rpartition(">")[2] not in allowed("keras") or ">" in name or not _is_own(module)
     ):
@@ -76,7 +76,7 @@ def _in_object(node: dict[str, Any]) -> Iterator[str]:
             yield f"the file `{value}` that a layer reads"
 
 
-def _in_call(configuration: Any) -> Iterator[str]:
+def _violations_in_call(configuration: Any) -> Iterator[str]:
     name = str(configuration.get("function")) if isinstance(configuration, dict) else "?"
     known = name.removeprefix("tf.").removeprefix("compat.v1.")
     if known not in allowed("keras_operators") and not known.startswith("__operators__."):

@@ -16,7 +16,7 @@ _BYTES = (4, 8, 2, 1, 4, 1, 8, 1, 2, 2, 4, 8, 2)
 MOST_DIMENSIONS = 32
 
 
-def in_symbol(path: Path) -> Iterator[str]:
+def violations_in_symbol(path: Path) -> Iterator[str]:
     """Yield the operators of a symbol that are not allowed, those of symbols in it included."""
     left: list[Any] = [json.loads(path.read_bytes())]
     while left:
@@ -30,7 +30,7 @@ def in_symbol(path: Path) -> Iterator[str]:
             left += node.values()
 
 
-def in_parameters(path: Path) -> Iterator[str]:
+def violations_in_parameters(path: Path) -> Iterator[str]:
     """Read the sizes of all arrays in a parameter file; nothing in one that holds them is refused.
 
     Raises:

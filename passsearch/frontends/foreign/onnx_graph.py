@@ -44,7 +44,7 @@ class _Part:
     length: int | None
 
 
-def in_model(path: Path) -> Iterator[str]:
+def violations_in_model(path: Path) -> Iterator[str]:
     """Yield operators of unknown domains, and weights that are not in the folder or not in their file.
 
     Raises:
@@ -56,10 +56,10 @@ def in_model(path: Path) -> Iterator[str]:
     external: list[_Part] = []
     for kind, message in _nested("model", content):
         if kind == "node":
-            yield from _in_node(message, functions)
+            yield from _violations_in_node(message, functions)
         if kind == "tensor":
             external += _external(message)
-    yield from _in_weights(path, external)
+    yield from _violations_in_weights(path, external)
     count = _count("model", content, functions, counts={})
     if count > MOST_NODES:
         yield f"functions that stand for {count:,} operators"
@@ -91,7 +91,7 @@ def _count(kind: str, message: Bytes, functions: _Functions, *, counts: dict[tup
     return total
 
 
-def _in_node(node: Bytes, own: _Functions) -> Iterator[str]:
+def _violations_in_node(node: Bytes, own: _Functions) -> Iterator[str]:
     domains, names = list(texts(node, 7)) or [""], list(texts(node, 4)) or [""]
     for domain, name in ((domain, name) for domain in domains for name in names):
         if name in _FILE_OPERATORS if domain in _DOMAINS else (domain, name) not in own:
@@ -110,13 +110,15 @@ def _external(tensor: Bytes) -> Iterator[_Part]:
     yield _Part(values.get("location", ""), int(values.get("offset", "0")), length)
 
 
-def _in_weights(path: Path, external: list[_Part]) -> Iterator[str]:
+def _violations_in_weights(path: Path, external: list[_Part]) -> Iterator[str]:
     for name in sorted({each.file for each in external}):
         wrong = _wrong_place(path, name)
         if wrong:
             yield f"weights in `{name}`, which {wrong}"
         elif (path.parent / name).is_file():  # a missing file has an error of its own
-            yield from _in_file(name, (path.parent / name).stat().st_size, [e for e in external if e.file == name])
+            yield from _violations_in_file(
+                name, (path.parent / name).stat().st_size, [e for e in external if e.file == name]
+            )
 
 
 def _wrong_place(path: Path, name: str) -> str:
@@ -132,7 +134,7 @@ def _wrong_place(path: Path, name: str) -> str:
     return "is no file" if file.exists() and not file.is_file() else ""
 
 
-def _in_file(name: str, size: int, external: list[_Part]) -> Iterator[str]:
+def _violations_in_file(name: str, size: int, external: list[_Part]) -> Iterator[str]:
     # A part without a length goes to the end of the file.
     places = [(part.offset, size - part.offset if part.length is None else part.length) for part in external]
     end = 0

@@ -12,7 +12,7 @@ _CUSTOM, _DELEGATE, _PLACEHOLDER, _LAST = 32, 51, 127, 161
 _KNOWN_CUSTOM = frozenset({"TFLite_Detection_PostProcess"})
 
 
-def in_file(path: Path) -> Iterator[str]:
+def violations_in_file(path: Path) -> Iterator[str]:
     """Yield the operators of a file that are not allowed.
 
     Raises:

@@ -163,7 +163,7 @@ def _last(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> int:
     return offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
 
 
-def in_pickle(
+def violations_in_pickle(
     content: bytes, name: str, *, sizes: Mapping[str, int], texts: re.Pattern[str] | None = None
 ) -> Iterator[str]:
     """Yield what a pickle of PyTorch's asks for and may not have.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from passsearch.core import archive_sizes, archive_texts, check_archive, check_one_root
 from passsearch.frontends.foreign.operators import allowed
-from passsearch.frontends.foreign.torch_pickle import in_pickle
+from passsearch.frontends.foreign.torch_pickle import violations_in_pickle
 
 _NAMESPACES = frozenset({"aten", "prim", "quantized", "torchvision"})
 _FUNCTIONS = frozenset(
@@ -41,7 +41,7 @@ _ENTRIES = (
 )
 
 
-def in_script(path: Path) -> Iterator[str]:
+def violations_in_script(path: Path) -> Iterator[str]:
     """Yield what the code and the pickles of an archive may run."""
     unfit = [*check_archive(path, _ENTRIES), *check_one_root(path)]
     yield from unfit
@@ -54,25 +54,25 @@ def in_script(path: Path) -> Iterator[str]:
     }
     yield from (f"a method `{name}`" for name in sorted(filter(_OPERATOR_METHODS.fullmatch, methods)))
     for tree in trees:
-        yield from _in_tree(tree, methods | _WEIGHT_METHODS)
+        yield from _violations_in_tree(tree, methods | _WEIGHT_METHODS)
     sizes = archive_sizes(path)
     for name, content in archive_texts(path, ".pkl"):
         if not name.endswith("/traced_inputs.pkl"):  # which is not loaded, and lacks its tensors
-            yield from in_pickle(content, name, sizes=sizes)
+            yield from violations_in_pickle(content, name, sizes=sizes)
 
 
-def _in_tree(tree: ast.AST, methods: Collection[str]) -> Iterator[str]:
+def _violations_in_tree(tree: ast.AST, methods: Collection[str]) -> Iterator[str]:
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     # Outer functions come first, so a call belongs to the innermost.
     callable_names = {id(node): names for each in functions for names in [_callable(each)] for node in ast.walk(each)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and id(node) not in inner:
-            yield from _in_name(_names(node))
+            yield from _violations_in_name(_names(node))
         elif isinstance(node, ast.Name) and node.id in _ROOTS and id(node) not in inner:
             yield f"`{node.id}` as a value"
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            yield from _in_method(node.func, methods)
+            yield from _violations_in_method(node.func, methods)
         elif isinstance(node, ast.Call):
             name = node.func.id if isinstance(node.func, ast.Name) else ""
             if name not in callable_names.get(id(node), _FUNCTIONS):
@@ -101,7 +101,7 @@ def _names(node: ast.expr) -> list[str]:
     return [node.id if isinstance(node, ast.Name) else ""]
 
 
-def _in_name(names: Sequence[str]) -> Iterator[str]:
+def _violations_in_name(names: Sequence[str]) -> Iterator[str]:
     """Yield an operator that is not allowed, whether it is called or made a value."""
     text = ".".join(names)
     if names[0] == "torch" and not (len(names) == 2 and names[1] in allowed("torch")):
@@ -114,7 +114,7 @@ def _in_name(names: Sequence[str]) -> Iterator[str]:
             yield f"operator `{text}`"
 
 
-def _in_method(function: ast.Attribute, methods: Collection[str]) -> Iterator[str]:
+def _violations_in_method(function: ast.Attribute, methods: Collection[str]) -> Iterator[str]:
     root = _names(function)[0]
     if root not in {*_ROOTS, "__torch__"} and function.attr not in methods:
         yield f"a method `{function.attr}` that it does not define"

@@ -23,9 +23,9 @@ _OTHER_FILES = ("adapter_config.json",)
 """Files that make transformers load another folder."""
 
 
-def in_folder(folder: Path) -> Iterator[str]:
+def violations_in_folder(folder: Path) -> Iterator[str]:
     """Yield what a folder with ``config.json`` would load from elsewhere or run."""
-    yield from _in_configuration(json.loads((folder / CONFIGURATION).read_bytes()))
+    yield from _violations_in_configuration(json.loads((folder / CONFIGURATION).read_bytes()))
     for entry in sorted(folder.iterdir()):
         if not entry.is_file() and not entry.is_dir():
             yield f"`{entry.name}`, which is no file"
@@ -40,18 +40,18 @@ def in_folder(folder: Path) -> Iterator[str]:
         yield from check_archive(weights, SAVED_ENTRIES)
 
 
-def _in_configuration(root: Any) -> Iterator[str]:
+def _violations_in_configuration(root: Any) -> Iterator[str]:
     left = [root]
     while left:
         node = left.pop()
         if isinstance(node, list):
             left += node
         if isinstance(node, dict):
-            yield from _in_part(node)
+            yield from _violations_in_part(node)
             left += node.values()
 
 
-def _in_part(node: dict[str, Any]) -> Iterator[str]:
+def _violations_in_part(node: dict[str, Any]) -> Iterator[str]:
     yield from (f"`{key}` in its configuration" for key in _CODE if node.get(key))
     for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
         value = node.get(key)

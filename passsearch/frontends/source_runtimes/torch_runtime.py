@@ -129,7 +129,7 @@ class AllValues(torch.nn.Module):  # type: ignore[misc]
         self.program = program
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the results, then the values."""
+        """Return the results of the program, then the value of each of its operators."""
         recorder = _Recorder(self.program)
         results = tensor_results(recorder.run(*inputs))
         return *results, *(value for _, value in recorder.values)

@@ -25,7 +25,7 @@ def space_chart(record: RunRecord) -> Chart:
         group = "best" if state == best else "network" if state == record.root else ""
         group = group or ("measured" if state in measured else "explored")
         groups[group].append(Point(*place, _state_text(state, reached_by)))
-    way = _way(record, edges)
+    way = _winner_edges(record, edges)
     series = (
         Series("", _segments(edges, places), kind="segments", colour=FAINT),
         Series("", _segments(way, places), kind="segments", colour=BEST),
@@ -64,7 +64,7 @@ def _segments(edges: list[AppliedPass], places: Mapping[str, tuple[float, float]
     )
 
 
-def _way(record: RunRecord, edges: list[AppliedPass]) -> list[AppliedPass]:
+def _winner_edges(record: RunRecord, edges: list[AppliedPass]) -> list[AppliedPass]:
     """Return the edges of the winner's pipeline."""
     targets = {(edge.source, edge.step): edge for edge in edges}
     way, state = [], record.root

@@ -28,7 +28,7 @@ def parse(parse_target: Any, text: str) -> Any:
     return target
 
 
-def device(target: Any) -> str:
+def device_kind(target: Any) -> str:
     """Return the kind of the device that a target is for."""
     return "cpu" if "cpu" in target.keys else str(target.kind.name)
 
@@ -47,7 +47,7 @@ def require_machine(target: Any, needed: list[str]) -> None:
     """Raise an error if this machine cannot run what is built."""
     import tvm
 
-    kind = device(target)
+    kind = device_kind(target)
     lacking = processor.missing(needed[0], needed[1:])
     if lacking:
         raise DeploymentError(

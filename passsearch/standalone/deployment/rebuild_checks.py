@@ -83,7 +83,7 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
             checked_files.write_conditions(
                 folder,
                 tvm_version=compiler.version,
-                device=build_target.device(target),
+                device=build_target.device_kind(target),
                 processor=needed,
                 inputs=inputs,
             )

@@ -67,7 +67,7 @@ def stretches() -> dict[str, Any]:
         body = partial(lambda weight, data: op.matmul(data, weight), weight)
         module = transform.LegalizeOps()(network(SHAPE, body, "float32"))
         calls.append(module["main"].body.blocks[0].bindings[0].value)
-    variants = [arguments.stretches(call, arguments.own(call)) for call in calls]
+    variants = [arguments.argument_rows(call, arguments.own(call)) for call in calls]
     for turn in range(100):
         variant = variants[turn % 2]
         tensor = arguments.next_row(variant)[1]

@@ -79,7 +79,7 @@ def load(module: tvm.IRModule, inputs: dict[str, TensorType], **calls: str) -> d
             imported = RelaxBridge("llvm").load(source)
         except UserError as error:
             return {"message": str(error)}
-        present = list(RelaxBridge("llvm").functions(source))
+        present = list(RelaxBridge("llvm").function_names(source))
     types = RelaxBridge("llvm").inputs(imported)
     names = sorted(name.name_hint for name in imported.get_global_vars())
     return {"inputs": {name: list(kind.shape) for name, kind in types.items()}, "names": names, "present": present}

@@ -208,10 +208,10 @@ class Wrapped:
         """Return the function that converts a node, as TVM's class method of this name does."""
         convert = self._converter.get_converter(opset)
 
-        def converted(bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        def call_around(bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
             return self._around(convert, bb, inputs, attr, params)
 
-        return converted
+        return call_around
 
 
 def _extreme(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, params: Any) -> Any:

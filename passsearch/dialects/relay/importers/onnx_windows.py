@@ -224,7 +224,7 @@ def _root(value: Any, power: int) -> Any:
 def conv_transpose(convert: Converter) -> Converter:
     """Return a converter that gives TVM's pads, and a dilated kernel instead of dilations."""
 
-    def turned(inputs: Any, attr: Any, params: Any) -> Any:
+    def transposed_conv(inputs: Any, attr: Any, params: Any) -> Any:
         sizes, kernel = infer_shape(inputs[0])[2:], infer_shape(inputs[1])[2:]
         rank = len(sizes)
         dilations = attr.get("dilations", [1] * rank)
@@ -239,14 +239,14 @@ def conv_transpose(convert: Converter) -> Converter:
         elif mode in _SAME or shape:
             strides = attr.get("strides", [1] * rank)
             outputs = shape[-rank:] if shape else [size * stride for size, stride in zip(sizes, strides, strict=True)]
-            pads = _turned_pads(sizes, kernel, outputs, attr)
+            pads = _transposed_conv_pads(sizes, kernel, outputs, attr)
             attr = replaced(attr, auto_pad=None, output_shape=None, pads=pads, strides=tuple(strides))
         return convert(inputs, attr, params)
 
-    return turned
+    return transposed_conv
 
 
-def _turned_pads(sizes: Sequence[int], kernel: Sequence[int], outputs: Sequence[int], attr: Any) -> list[int]:
+def _transposed_conv_pads(sizes: Sequence[int], kernel: Sequence[int], outputs: Sequence[int], attr: Any) -> list[int]:
     """Return the pads that give an output this size (ONNX's documentation of ConvTranspose)."""
     ones = [1] * len(sizes)
     strides, extras = attr.get("strides", ones), attr.get("output_padding", [0] * len(sizes))

@@ -61,7 +61,7 @@ def FuseAttention(  # noqa: N802
 
 
 def regions(module: Any) -> list[dict[str, str]]:
-    """Return the attentions that ``FuseAttention`` can make one function; those of equal shapes are alike."""
+    """Return ``key`` (the number) and ``like`` (the shapes) of each attention that ``FuseAttention`` can fuse."""
     shapes = (["x".join(map(str, shape)) for shape in attention.shapes] for attention in find_attentions(module))
     return [{"key": str(place), "like": " ".join(each)} for place, each in enumerate(shapes)]
 

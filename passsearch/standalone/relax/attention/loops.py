@@ -42,7 +42,7 @@ class Operator:
 
 
 def block_count(columns: int) -> int:
-    """Return the number of blocks of columns: an even one, so that two can be computed together."""
+    """Return the number of blocks of columns: one, or an even number, so that two can be computed together."""
     blocks = -(-columns // COLUMNS)
     return blocks + blocks % 2 if blocks > 1 else blocks
 
@@ -68,7 +68,10 @@ def attention_loops(query: Any, keys: Any, values: Any, operators: Sequence[Oper
 
 @dataclass(frozen=True)
 class _Loops:
-    """The stages of one attention. Buffers between them have one axis in place of all leading ones."""
+    """One attention; ``result`` computes it in stages (arguments: see ``attention_loops``).
+
+    Buffers between the stages have one axis in place of all leading ones.
+    """
 
     query: Any
     keys: Any
@@ -170,11 +173,11 @@ class _Loops:
     def _weighted_values(self, weights: Any) -> Any:
         column = te.reduce_axis((0, self.columns), "column")
 
-        def value(part: Any, tile: Any, row: Any, place: Any) -> Any:
+        def weighted_value(part: Any, tile: Any, row: Any, place: Any) -> Any:
             weight = weights[part, tile, row, column // COLUMNS, column % COLUMNS]
             return te.sum(weight * self._read(self.values, part, column, place), axis=column)
 
-        return te.compute((*self.of_scores[:3], *_shape(int(self.values.shape[-1]))), value, name="results")
+        return te.compute((*self.of_scores[:3], *_shape(int(self.values.shape[-1]))), weighted_value, name="results")
 
     def _read(self, tensor: Any, part: Any, *place: Any) -> Any:
         indices = (*_unravel(part, self.leading), *place)
@@ -184,7 +187,7 @@ class _Loops:
 def _apply(operator: Operator, score: Any, part: Any, place: tuple[Any, Any]) -> Any:
     """Return a score after an operator; ``place`` has its row and its column."""
 
-    def value(operand: Any) -> Any:
+    def read_operand(operand: Any) -> Any:
         if operand is SCORE:
             return score
         if isinstance(operand, float):
@@ -194,7 +197,7 @@ def _apply(operator: Operator, score: Any, part: Any, place: tuple[Any, Any]) ->
         indices = [*_unravel(part, operator.leading), *place][-len(sizes) :]
         return operand[tuple(_index(0) if size == 1 else index for size, index in zip(sizes, indices, strict=True))]
 
-    operands = [value(operand) for operand in operator.operands]
+    operands = [read_operand(operand) for operand in operator.operands]
     if operator.name in BINARY:
         return BINARY[operator.name](*operands)
     return tirx.Select(*operands) if operator.name == SELECTION else score

@@ -48,7 +48,9 @@ def overlap_tiles(function: Any, *, left_out: Collection[str] = ()) -> Any:
     def with_whole_tiles(realize: Any) -> Any:
         name = realize.block.name_hint.removesuffix("_init").removesuffix("_update")
         values, tests = list(realize.iter_values), _conjuncts(realize.predicate)
-        left = [test for test in tests if name in left_out or not _replace_test(test, values, tile_loops, analyzer)]
+        left = [
+            test for test in tests if name in left_out or not _replace_tested_index(test, values, tile_loops, analyzer)
+        ]
         if len(left) == len(tests):
             return realize
         return SBlockRealize(values, tirx.all(*left) if left else tirx.const(True), realize.block)
@@ -63,7 +65,7 @@ def _conjuncts(predicate: Any) -> list[Any]:
     return [] if isinstance(predicate, tirx.IntImm) else [predicate]
 
 
-def _replace_test(test: Any, values: list[Any], tile_loops: Mapping[Any, int], analyzer: Any) -> bool:
+def _replace_tested_index(test: Any, values: list[Any], tile_loops: Mapping[Any, int], analyzer: Any) -> bool:
     """Put the index of a whole tile in place of the one that is tested; return False if the test is of another kind.
 
     Args:

@@ -64,7 +64,7 @@ class Parts:
             loop: The loop over the last axis, which has nothing but the block inside.
         """
 
-        def by_parts(each: Any) -> Any:
+        def split_loop(each: Any) -> Any:
             if not each.loop_var.same_as(loop.loop_var):
                 return each
             ranges = zip(itertools.pairwise(self.bounds), self.lanes, strict=True)
@@ -75,7 +75,7 @@ class Parts:
                 ]
             )
 
-        return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, by_parts)))
+        return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, split_loop)))
 
 
 def _changes(body: Any, axis: Any) -> Iterator[int]:
@@ -122,7 +122,7 @@ def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
 def _without_conditions(body: Any, analyzer: Any) -> Any:
     """Return a statement without the conditions that are known to hold, or not to hold."""
 
-    def choose(call: Any) -> Any:
+    def choose_branch(call: Any) -> Any:
         if getattr(call.op, "name", "") != IF_THEN_ELSE:
             return call
         condition, value, other = call.args
@@ -130,7 +130,7 @@ def _without_conditions(body: Any, analyzer: Any) -> Any:
             return value
         return other if analyzer.can_prove(tirx.Not(condition)) else call
 
-    return tvm_ffi.structural_map(body, (tvm.ir.Call, choose))
+    return tvm_ffi.structural_map(body, (tvm.ir.Call, choose_branch))
 
 
 def _index(value: int) -> Any:

@@ -23,7 +23,7 @@ from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_divisor, vector_lanes
 from .tiling import MIN_LANES, Settings, Tiling
 from .transposes import compute_in_tiles, contiguous_place
-from .windows import Window
+from .windows import OutputWindow
 
 TILE = "passsearch.tile"
 """Annotation of a block that is computed for one tile at a time: the size of a tile along the axes of the output."""
@@ -275,7 +275,7 @@ class Scheduler:
 
     def _tile_shared(self, block: Any, reads: list[Access]) -> list[str]:
         """Schedule a sum of products whose operands share the axis of the vectors, as depthwise convolutions do."""
-        window = Window.choose(block, reads, lanes=self._lanes, settings=self._settings)
+        window = OutputWindow.choose(block, reads, lanes=self._lanes, settings=self._settings)
         if window is None:
             return []
         *_, row, _ = [axis.dom for axis in block.iters if axis.kind == "S"]

@@ -32,7 +32,7 @@ Of a window that is a whole line, the last tile begins earlier instead, which co
 
 
 @dataclass(frozen=True)
-class Window:
+class OutputWindow:
     """The part of a depthwise convolution's output that is computed together; the data for it stay in the cache.
 
     Attributes:
@@ -50,7 +50,7 @@ class Window:
     lanes: int
 
     @classmethod
-    def choose(cls, block: Any, reads: list[Access], *, lanes: int, settings: Settings) -> Window | None:
+    def choose(cls, block: Any, reads: list[Access], *, lanes: int, settings: Settings) -> OutputWindow | None:
         """Return the window that computes and copies the least; ``None`` if the last axis is not fit for vectors."""
         spatial = [axis for axis in block.iters if axis.kind == "S"]
         reduced = [axis for axis in block.iters if axis.kind != "S"]

@@ -76,7 +76,7 @@ class Relax:
     def open(self, folder: Path, inputs: Any, target: Any, function: str) -> Any:
         """Return one function of the built network, and a function that returns its inputs as they are in memory."""
         held: dict[str, Any] = {}
-        network = network_loader.open_network(folder, inputs, build_target.device(target), function, held=held)
+        network = network_loader.open_network(folder, inputs, build_target.device_kind(target), function, held=held)
         return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 

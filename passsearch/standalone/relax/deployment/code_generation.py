@@ -51,7 +51,7 @@ def replace_narrowing() -> None:
 
 
 def _has_remainders(function: Any) -> bool:
-    """Return True for a function of a CPU that computes the remainder of a power of two."""
+    """Return True for a function of a CPU that computes the remainder of a division by a power of two."""
     target = function.attrs.get("target")
     if target is None or CPU not in target.keys:
         return False

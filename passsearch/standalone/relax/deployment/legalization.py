@@ -200,11 +200,11 @@ def _first_place(compute: Any, _dtype: str) -> Any:
     """Return a computation of places that gives the first one where no number is beyond the infinity it starts from."""
 
     @functools.wraps(compute)
-    def placed(*operands: Any, **named: Any) -> Any:
+    def nonnegative_places(*operands: Any, **named: Any) -> Any:
         places = compute(*operands, **named)
         return topi.maximum(places, tirx.const(0, places.dtype))
 
-    return placed
+    return nonnegative_places
 
 
 @functools.cache

@@ -105,7 +105,7 @@ def fusion_cuts(module: Any) -> tuple[FusionCut, ...]:
 
 
 def regions(module: Any) -> list[dict[str, str]]:
-    """Return the values at which a search tries a cut, and for each a digest of the kernels that it lies between."""
+    """Return ``key`` (the number) and ``like`` (a digest of its neighbours) of each value where a cut may be tried."""
     graph = _Graph(module)
     selected = graph.store_costly_broadcasts()
     return [
@@ -132,7 +132,7 @@ class _Graph:
         self._module = module
         bindings = list(_entry_bindings(module))
         self._calls = {place: binding for place, binding in enumerate(bindings) if _is_kernel_call(binding)}
-        self._members, self.groups = _fused_values(module)
+        self._members, self.groups = _fusion_groups(module)
         self._producers, self._consumers = _edges(bindings, self._calls)
         self._operators_of: dict[str, Counter[str]] = {}
         self._costs: dict[int, int] = {}
@@ -317,7 +317,7 @@ def _edges(bindings: Sequence[Any], calls: dict[int, Any]) -> tuple[dict[int, li
     return producers, consumers
 
 
-def _fused_values(module: Any) -> tuple[dict[int, str], dict[int, str]]:
+def _fusion_groups(module: Any) -> tuple[dict[int, str], dict[int, str]]:
     """Return the group of every value that is in one, and of the values that are not the result of their group."""
     members, inner, names = {}, {}, [entry.name_hint for entry in _entries(module)]
     fused = relax.transform.FuseOps(fuse_opt_level=_LEVEL)(_with_numbered_kernels(module))

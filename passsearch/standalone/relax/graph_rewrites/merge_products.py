@@ -52,7 +52,7 @@ def MergeProducts(groups: Mapping[str, int] | None = None, merge: bool = False) 
 
 
 def regions(module: Any) -> list[dict[str, str]]:
-    """Return the groups that ``MergeProducts`` can make one product; those of equal shapes are alike."""
+    """Return ``key`` (the number) and ``like`` (the shapes) of each group that ``MergeProducts`` can merge."""
     return [{"key": str(place), "like": group.shapes} for place, group in enumerate(_find_groups(module))]
 
 

@@ -108,7 +108,11 @@ def CpuGEMV() -> Any:  # noqa: N802
             """The rule, which leaves a function to other passes if its loops need conditions."""
 
             def apply(self, *arguments: Any) -> Any:
-                """Return the schedule; ``None`` for a function that the rule does not fit."""
+                """Return DLight's schedule; ``None`` if its loops need conditions.
+
+                Args:
+                    arguments: The arguments of ``ScheduleRule.apply``: function, target, and whether it may tune.
+                """
                 result = super().apply(*arguments)
                 return None if result is None or _has_conditions(result.mod["main"]) else result
 
@@ -247,7 +251,12 @@ def _apply_rules(module: Any, rules: Sequence[Any]) -> Any:
             self._rule = rule
 
         def apply(self, function: Any, *arguments: Any) -> Any:
-            """Return the schedule; ``None`` for a function that the rule does not fit."""
+            """Return the schedule by the rule; ``None`` for an attention, and where the rule does not fit.
+
+            Args:
+                function: The function.
+                arguments: Further arguments of ``ScheduleRule.apply``: target, and whether it may tune.
+            """
             is_attention = bool(function.attrs) and _ATTENTION in function.attrs
             return None if is_attention else self._rule.apply(function, *arguments)
 

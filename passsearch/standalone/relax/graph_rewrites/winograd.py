@@ -115,7 +115,7 @@ def Winograd(  # noqa: N802
 
 
 def regions(module: Any) -> list[dict[str, str]]:
-    """Return the convolutions that ``Winograd`` can compute, each with its shapes and padding: equal ones are alike."""
+    """Return ``key`` (the number) and ``like`` (shapes, padding) of each convolution that ``Winograd`` can compute."""
     writer = _Writer(module, {}, 0, (1, 1, 0))
     for _, function in module.functions_items():
         if isinstance(function, relax.Function):

@@ -60,7 +60,7 @@ class Relay:
     def open(self, folder: Path, inputs: Any, target: Any, function: str) -> Any:
         """Return the built network, and a function that returns its inputs as they are in memory."""
         held: dict[str, Any] = {}
-        network = open_network(folder, inputs, build_target.device(target), held=held)
+        network = open_network(folder, inputs, build_target.device_kind(target), held=held)
         return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
 
