@@ -14,7 +14,7 @@ from passsearch.core import check_arguments, expand_home, install_command, print
 from passsearch.errors import UserError
 from passsearch.export import ARTIFACT_FOLDER, COMPILATION, Deployment, copy_deployment, read_pipeline
 from passsearch.frontends import CallForm, read_form
-from passsearch.report import compiled_text
+from passsearch.report import compiled_headline, compiled_text
 from passsearch.standalone.deployment import processor
 from passsearch.standalone.deployment.checked_files import Built, DeploymentError
 from passsearch.store import write_json
@@ -91,6 +91,11 @@ class CompiledNetwork(dict[str, Any]):
         return {key: self["reference"][key] for key in ("kind", "runtime", "reason")} | {
             "tolerance": deployment.tolerance
         }
+
+    @property
+    def summary(self) -> str:
+        """How fast it is, and how that compares with other engines, in a sentence."""
+        return printable(compiled_headline(results.Compilation.from_json(self)))
 
     @property
     def report(self) -> str:

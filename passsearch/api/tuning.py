@@ -42,7 +42,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate import AUDIT_CASES, MeasurementPlans
 from passsearch.export import export_run
 from passsearch.objectives import THROUGHPUT, parse_objectives, recorded_objective
-from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
+from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text, search_sentence
 from passsearch.results import Candidate, RunResult
 from passsearch.search import Run, RunOptions, require_repetitions
 from passsearch.store import RESULT, read_result
@@ -115,6 +115,11 @@ class TuneResult:
     def plot(self) -> Plots:
         """The charts of the run as plotly figures: ``result.plot.history()``."""
         return Plots(read_record(self.document, self.run))
+
+    @property
+    def summary(self) -> str:
+        """What the search added to the best sequence of the catalog, which one has without it, in a sentence."""
+        return printable(search_sentence(RunResult.from_json(self.document)))
 
     def to_frame(self) -> Any:
         """Return the candidates of the search as a ``pandas.DataFrame``, a row each, with units in the columns' names.

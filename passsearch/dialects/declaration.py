@@ -54,6 +54,8 @@ class Dialect:
         packaged_version: Version of the TVM that the lock files install.
         opener: ``module:function`` that makes a Python function of a built network, whose files it checks; loaded in an
             interpreter with the compiler. Empty if the dialect has none.
+        pipeline_maker: ``module:function`` that makes one pass of TVM of a pipeline; loaded in an interpreter with the
+            compiler. Empty if the dialect has none.
         checker: ``module:function`` that tests one catalog entry with the compiler; loaded only in a worker.
         baselines: Named candidates that are measured like any other.
         default_baseline: Name of the baseline to beat.
@@ -86,6 +88,7 @@ class Dialect:
     compiler: CompilerWheel | None = None
     frameworks: tuple[Framework, ...] = ()
     opener: str = ""
+    pipeline_maker: str = ""
     # A compiler without schedules for CPUs would take minutes for these outputs.
     reference_passes: tuple[str, ...] = ()
     drops_nan: frozenset[str] = frozenset()

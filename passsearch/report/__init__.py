@@ -13,7 +13,7 @@ from passsearch.report.charts import (
     space_chart,
 )
 from passsearch.report.comparison import comparison_html, comparison_text
-from passsearch.report.compiled import compiled_text
+from passsearch.report.compiled import compiled_headline, compiled_text
 from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
@@ -47,6 +47,7 @@ from passsearch.report.recommended import recommendation_text
 from passsearch.report.rivals import engine_name
 from passsearch.report.run_record import RunRecord, read_record, read_run
 from passsearch.report.runs_table import runs_side_by_side_text
+from passsearch.report.sequence import search_sentence
 from passsearch.report.state_graph import state_graph_svg
 from passsearch.report.text import candidate_text, result_text
 from passsearch.report.verdict import verdict_text
@@ -75,6 +76,7 @@ __all__ = [
     "chart_svg",
     "comparison_html",
     "comparison_text",
+    "compiled_headline",
     "compiled_text",
     "cross_text",
     "engine_name",
@@ -100,6 +102,7 @@ __all__ = [
     "result_text",
     "runs_side_by_side_text",
     "runs_text",
+    "search_sentence",
     "space_chart",
     "space_html",
     "space_text",

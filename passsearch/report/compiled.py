@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from passsearch.core import Pipeline
-from passsearch.report.rivals import busy_warning, engine_ahead, engine_name, fastest_first, rival_comparison
+from passsearch.report.formatting import format_number
+from passsearch.report.rivals import beside_lines, busy_warning, engine_ahead, engine_name, stated_ratios
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.results import BUSY_PERCENT, ChosenPipeline, Compilation, FailedRival, TriedPipeline
 
@@ -16,7 +17,7 @@ FEW_PASSES = 3
 def compiled_text(compilation: Compilation) -> str:
     """Return the comparison with the user's other engines in a sentence, then what was built, where and why."""
     width = text_width()
-    parts = [paragraph("", _headline(compilation), width=width)]
+    parts = [paragraph("", compiled_headline(compilation), width=width)]
     rows = [_tried(tried) for tried in compilation.tried]
     if len(rows) > 1:
         parts.append(table(("pipeline", "throughput"), rows, width=width, right=("throughput",)))
@@ -27,13 +28,16 @@ def compiled_text(compilation: Compilation) -> str:
     return "\n\n".join(parts)
 
 
-def _headline(compilation: Compilation) -> str:
+def compiled_headline(compilation: Compilation) -> str:
+    """Return how fast a network is and how that compares with the user's other engines, in a sentence."""
     rivals = compilation.measured_rivals
     if not rivals:
         return f"Compiled by `{_name(compilation.pipeline) or 'the pipeline'}`; no other engine was beside it."
-    ahead = engine_ahead(rivals)
-    compared = "; ".join(rival_comparison(name, rival) for name, rival in fastest_first(rivals))
-    return f"{f'Take {ahead}: ' if ahead else ''}{compared}."
+    ahead, network = engine_ahead(rivals), Path(compilation.model).name
+    # All engines run in the same rounds, so the network has one latency.
+    own_s = next(iter(rivals.values())).latency_s.median
+    take = f"Take {ahead}: " if ahead else ""
+    return f"{take}{network} runs in {format_number(own_s * 1e3)} ms, with {stated_ratios(rivals)}."
 
 
 def _tried(tried: TriedPipeline) -> tuple[str, str]:
@@ -44,6 +48,7 @@ def _tried(tried: TriedPipeline) -> tuple[str, str]:
 
 def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     seconds = compilation.seconds
+    yield from beside_lines(compilation.measured_rivals)
     if compilation.measured_rivals and compilation.others_percent >= BUSY_PERCENT:
         yield busy_warning(compilation.others_percent)
     yield "network", f"{compilation.model} ({', '.join(compilation.classes)})"

@@ -24,7 +24,7 @@ def fastest_first(rivals: Mapping[str, Rival]) -> list[tuple[str, Rival]]:
     return sorted(rivals.items(), key=lambda item: item[1].lowest.ratio or 0.0)
 
 
-def rival_comparison(name: str, rival: Rival) -> str:
+def _comparison(name: str, rival: Rival) -> str:
     """Return both ratios to a rival, both latencies, and whether they decide which one is faster."""
     fastest, medians = map(format_ratio, rival.ratios)
     own, other = (f"{format_number(latency.median * 1e3)} ms" for latency in (rival.latency_s, rival.rival_latency_s))
@@ -55,8 +55,17 @@ def rivals_sentence(result: RunResult) -> str:
         return ""
     rivals, doubt = compared.measured, "one process" if compared.processes == 1 else ""
     network, ahead = result.model.name or "the network", engine_ahead(rivals)
-    ratios = [_stated(name, rival, doubt=doubt or _doubt(rival)) for name, rival in fastest_first(rivals)]
-    return f"{f'{ahead} is faster: ' if ahead else ''}{network} has {' and '.join(ratios)}. "
+    return f"{f'{ahead} is faster: ' if ahead else ''}{network} has {stated_ratios(rivals, doubt=doubt)}. "
+
+
+def stated_ratios(rivals: Mapping[str, Rival], *, doubt: str = "") -> str:
+    """Return the network's throughput over that of every engine.
+
+    Args:
+        rivals: The engines.
+        doubt: Why no ratio decides which one is faster; by default, each ratio says whether it does.
+    """
+    return " and ".join(_stated(name, rival, doubt=doubt or _doubt(rival)) for name, rival in fastest_first(rivals))
 
 
 def _stated(name: str, rival: Rival, *, doubt: str) -> str:
@@ -103,14 +112,19 @@ def rival_lines(compared: RivalComparison | None) -> Iterator[tuple[str, str]]:
     """Yield titles and texts on the engines beside the winner."""
     if compared is None:
         return
-    for name, rival in fastest_first(compared.measured):
-        version = f" {rival.version}" if rival.version else ""
-        yield f"beside {engine_name(name)}{version}", rival_comparison(name, rival)
+    yield from beside_lines(compared.measured)
     if compared.measured and compared.processes == 1:
         yield "warning", "one process beside the other engines has no interval; a longer --timeout leaves time for more"
     if compared.measured and compared.others_percent >= BUSY_PERCENT:
         yield busy_warning(compared.others_percent)
     yield from _unmeasured(compared)
+
+
+def beside_lines(rivals: Mapping[str, Rival]) -> Iterator[tuple[str, str]]:
+    """Yield the engines, and both ratios and both latencies of each."""
+    for name, rival in fastest_first(rivals):
+        version = f" {rival.version}" if rival.version else ""
+        yield f"beside {engine_name(name)}{version}", _comparison(name, rival)
 
 
 def busy_warning(percent: float) -> tuple[str, str]:

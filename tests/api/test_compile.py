@@ -85,6 +85,7 @@ def test_it_says_how_it_compares_with_what_the_user_has(compiled: passsearch.Com
     assert "times the throughput of ONNX Runtime" in repr(compiled).splitlines()[0]
     assert compiled["others_percent"] >= 0 and compiled["seconds"]["rivals"] > 0
     assert compiled.is_slower == repr(compiled).startswith("Take ONNX Runtime: ")
+    assert " ".join(repr(compiled).split()).startswith(compiled.summary)
     assert compiled["reference"]["runtime"].startswith("ONNX Runtime")
 
 

@@ -1,14 +1,17 @@
-"""What the Makefile tells its user."""
+"""What the Makefile runs."""
 
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demo_says_last_where_the_command_is() -> None:
+@pytest.mark.parametrize(("words", "dialect"), [([], "relax"), (["DIALECT=relay"], "relay")])
+def test_the_demo_ends_with_the_lines_of_its_example(words: list[str], dialect: str) -> None:
     # Below another `make`, as in `make test`, it would print folders too.
-    command = ["make", "--no-print-directory", "--dry-run", "demo"]
+    command = ["make", "--no-print-directory", "--dry-run", "demo", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    last = done.stdout.splitlines()[-1]
-    assert "The command is .venv/bin/passsearch; '. .venv/bin/activate' puts it on PATH." in last
+    script = ".venv/bin/python examples/three_minutes.py"
+    assert done.stdout.splitlines()[-1] == f"{script} --toolchain {dialect} --seconds 180"

@@ -50,7 +50,18 @@ def test_commands_that_only_read_work_anywhere(words: list[str], capsys: pytest.
 
 def test_the_tutorial_has_its_commands() -> None:
     kinds = {line.split()[1] for line in tutorial_lines() if line.startswith("passsearch")}
-    assert kinds >= {"analyze", "tune", "report", "explore", "catalog", "export", "compare", "audit"}
+    assert kinds >= {
+        "compile",
+        "recommend",
+        "analyze",
+        "tune",
+        "report",
+        "explore",
+        "catalog",
+        "export",
+        "compare",
+        "audit",
+    }
 
 
 @pytest.mark.slow
@@ -61,7 +72,7 @@ def test_the_tutorial_runs_from_top_to_bottom(relay: Toolchain, relax: Toolchain
     for line in tutorial_lines():
         if any(name in line for name in FORMS):
             continue
-        # What step 2 tuned is deployed with its own toolchain.
+        # What step 3 tuned is deployed with its own toolchain.
         command = re.sub(r"^python ", f"{relax.python} ", line)
         done = subprocess.run(
             command,
@@ -76,8 +87,8 @@ def test_the_tutorial_runs_from_top_to_bottom(relay: Toolchain, relax: Toolchain
         allowed = ENDINGS.get(line.split()[1], (0,))
         assert done.returncode in allowed, f"{line}\n{done.stdout}\n{done.stderr}"
     for code in fenced("python"):
-        if "load_pipeline" in code or "result.plot.ablation" in code:
-            continue  # in an interpreter with TVM, and after an ablation
+        if "load_pipeline" in code:
+            continue  # in an interpreter with TVM
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )

@@ -49,14 +49,15 @@ def headline(document: dict[str, Any]) -> str:
 
 def test_both_estimates_decide_whether_a_rival_is_ahead(document: CompiledNetwork) -> None:
     assert headline(document) == (
-        "1.300 [1.250, 1.350] times the throughput of OpenVINO by the fastest runs, 0.900 [0.850, 0.950] by medians "
-        "(12.5 ms beside 10.0 ms): undecided, because the two disagree on which is faster; "
-        "1.200 [1.150, 1.250] times the throughput of ONNX Runtime by the fastest runs, 1.100 [1.050, 1.150] by "
-        "medians (12.5 ms beside 10.0 ms)."
+        "net.onnx runs in 12.5 ms, with 1.300 [1.250, 1.350] times the throughput of OpenVINO (0.900 [0.850, 0.950] by "
+        "medians; undecided, because the two disagree on which is faster) and 1.200 [1.150, 1.250] times the "
+        "throughput of ONNX Runtime."
     )
     assert not document.is_slower, "as the text says"
     document["rivals"]["onnxruntime"] = rival(ratio(0.7), ratio(0.75))
-    assert headline(document).startswith("Take ONNX Runtime: 0.700 [0.650, 0.750] times the throughput of ONNX Runtime")
+    assert headline(document).startswith(
+        "Take ONNX Runtime: net.onnx runs in 12.5 ms, with 0.700 [0.650, 0.750] times the throughput of ONNX Runtime"
+    )
     assert document.is_slower
     document["rivals"] = {"onnxruntime": rival(ratio(0.95, 0.9, 0.99), ratio(0.97, 0.9, 1.04))}
     assert document.is_slower and headline(document).startswith("Take ONNX Runtime"), "one whole interval is enough"
@@ -67,9 +68,19 @@ def test_both_estimates_decide_whether_a_rival_is_ahead(document: CompiledNetwor
 def test_an_interval_that_says_nothing_is_not_printed(document: CompiledNetwork) -> None:
     document["rivals"] = {"onnxruntime": rival(ratio(0.638, 0.24, 1.699), ratio(0.581, 0.075, 4.479))}
     assert headline(document) == (
-        "0.638 [0.240, 1.699] times the throughput of ONNX Runtime by the fastest runs, 0.581 [too wide] by medians "
-        "(12.5 ms beside 10.0 ms): undecided."
+        "net.onnx runs in 12.5 ms, with 0.638 [0.240, 1.699] times the throughput of ONNX Runtime (undecided)."
     )
+    text = " ".join(compiled_text(Compilation.from_json(document)).split())
+    assert (
+        "beside ONNX Runtime: 0.638 [0.240, 1.699] times the throughput of ONNX Runtime by the fastest runs, "
+        "0.581 [too wide] by medians (12.5 ms beside 10.0 ms): undecided" in text
+    )
+
+
+def test_the_summary_is_the_first_sentence(document: CompiledNetwork) -> None:
+    assert document.summary == headline(document)
+    document["rivals"] = {}
+    assert document.summary == "Compiled by `schedule-cpu`; no other engine was beside it."
 
 
 def test_a_busy_machine_is_named(document: CompiledNetwork) -> None:

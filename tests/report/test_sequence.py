@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from passsearch.report import headline_text, result_html, result_text
+from passsearch.report import headline_text, result_html, result_text, search_sentence
 from passsearch.results import RunResult
 
 read = RunResult.from_json
@@ -27,12 +27,14 @@ def sequence(best: dict[str, Any], **keys: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("keys", "headline", "gain"),
+    ("keys", "headline", "gain", "added"),
     [
         (
             {"gain": {"ratio": 1.25, "interval": [1.2, 1.3]}, "improved": True},
             "than O3. It runs 1.250 [1.200, 1.300] times faster than AS-2, the best sequence of the catalog.",
             "1.250 [1.200, 1.300] times the throughput of AS-2, the fastest of 3 sequences of the catalog",
+            "added a gain: 1.250 [1.200, 1.300] times the throughput of AS-2, the fastest of 3 sequences of the "
+            "catalog that were measured",
         ),
         (
             {"gain": {"ratio": 1.01, "interval": [0.9, 1.1]}, "of": 1},
@@ -40,28 +42,35 @@ def sequence(best: dict[str, Any], **keys: Any) -> dict[str, Any]:
             "throughput.",
             "none is shown: 1.010 [0.900, 1.100] times the throughput of AS-2, the only sequence of the catalog that "
             "was measured (noise floor 0.4 %)",
+            "added nothing that is certain: 1.010 [0.900, 1.100] times the throughput of AS-2, the only sequence of "
+            "the catalog that was measured",
         ),
         (
             {"is_best": True},
             "than O3. The winner is the same binary as AS-2 of the catalog.",
             "none: the winner is the same binary as AS-2, the fastest of 3 sequences of the catalog that were measured",
+            "added nothing: its winner is the same binary as AS-2, the fastest of 3 sequences of the catalog that were "
+            "measured",
         ),
         (
             {"gain": {"ratio": 1.25, "interval": None}},
             "runs 1.500 [1.400, 1.600] times faster than O3.",
             "not confirmed: 1.250 times the throughput of AS-2",
+            "confirmed no gain: 1.250 times the throughput of AS-2, the fastest of 3 sequences of the catalog that "
+            "were measured, in its own measurement",
         ),
     ],
     ids=["gain", "undecided", "the winner is a sequence", "not confirmed"],
 )
 def test_a_result_says_what_the_search_gained(
-    improved: dict[str, Any], keys: dict[str, Any], headline: str, gain: str
+    improved: dict[str, Any], keys: dict[str, Any], headline: str, gain: str, added: str
 ) -> None:
     improved["sequence"] = sequence(improved["best"], **keys)
     assert headline_text(read(improved)).endswith(headline)
     text = " ".join(result_text(read(improved), width=120).split())
     assert f"gain of the search: {gain}" in text
     assert gain in " ".join(result_html(read(improved)).split())
+    assert search_sentence(read(improved)) == f"A search of 473 s {added}."
 
 
 def test_a_quick_compile_that_is_a_sequence_says_so(result: dict[str, Any]) -> None:
@@ -69,6 +78,10 @@ def test_a_quick_compile_that_is_a_sequence_says_so(result: dict[str, Any]) -> N
     assert headline_text(read(result)).endswith("of its speed. The winner is the same binary as AS-2 of the catalog.")
     result["sequence"]["is_best"] = False
     assert headline_text(read(result)).endswith("of its speed."), "what it gains in throughput says nothing here"
+
+
+def test_a_search_without_a_sequence_is_judged_by_its_verdict(improved: dict[str, Any]) -> None:
+    assert search_sentence(read(improved)).startswith("A search of 473 s: improved: 1.500 [1.400, 1.600] times")
 
 
 def test_a_result_without_a_sequence_says_nothing_of_it(improved: dict[str, Any]) -> None:

@@ -116,9 +116,10 @@ def planned(earlier_limit_s: float, *, spent_s: float) -> tuple[float, list[str]
     options = RunOptions((parse_objective("throughput"),), 40, repetitions=3)
     earlier = {"earlier_s": spent_s, "earlier_limit_s": earlier_limit_s}
     run._time_plan = TimePlan(MeasurementPlans(), options, time_limit, **earlier)
-    run._time_limit, run._plan, run._progress = time_limit, "", lambda text, *_: notes.append(text)
+    run._time_limit, run._plan, run._planned_for = time_limit, "", None
+    run._progress = lambda text, *_: notes.append(text)
     baseline = scored(Candidate(build=BUILD))
-    end_s = [run._plan_search(baseline, best) for best in (baseline, scored(BEST))][-1]
+    end_s = [run._plan_search(baseline, best, best) for best in (baseline, scored(BEST))][-1]
     return end_s, notes
 
 

@@ -18,6 +18,7 @@ DIALECT = Dialect(
     saver="passsearch.dialects.relax.ir_file:save",
     has_cases=True,
     opener="passsearch.dialects.relax.compiled:open_network",
+    pipeline_maker="passsearch.dialects.relax.tvm_pass:as_pass",
     checker="passsearch.dialects.relax.check:check_entry",
     # Relax has no opt levels; the levels here are those of ``lowering.py``.
     baselines=(
