@@ -67,6 +67,8 @@ def judge(name: str, case: Case, place: Place, reference: Reference) -> Row:
     lost, false = reference.check(place, before)
     # Another start finds everything in the log, so it decides as an undisturbed run with these measurements.
     place.resume()
+    if place.rivals != "none" and (reason := place.compared()):
+        lost.append(f"no comparison: {reason}")
     if conclusion(result) != conclusion(place.result()):
         lost.append("another result from the same measurements")
     orphans += _left(place)
