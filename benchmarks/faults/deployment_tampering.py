@@ -37,7 +37,7 @@ class Kind(NamedTuple):
     programs: tuple[str, ...]
     options: tuple[str, ...] = ()
     foreign: bool = False
-    """True to run it by the other dialect's interpreter."""
+    """True to run it by the other dialect's interpreter, which is given then."""
 
 
 def flip(name: str, seed: int, *, within: tuple[float, float] = (0, 1)) -> Change:
@@ -255,12 +255,12 @@ def _make_another(folder: Path) -> None:
 
 def main() -> None:
     kind = "", "only kinds whose names match this expression"
-    arguments = options(__doc__, ("relay", str), ("relax", str), kind=kind, out=RESULTS / "deployment_tampering.json")
-    places = {text.partition("=")[0]: text.partition("=")[2].split(":") for text in (arguments.relay, arguments.relax)}
+    arguments = options(__doc__, ("deployments", ()), kind=kind, out=RESULTS / "deployment_tampering.json")
+    places = {text.partition("=")[0]: text.partition("=")[2].split(":") for text in arguments.deployments}
     earlier = read(arguments.out)["rows"] if arguments.kind else {}
-    rows = {}
+    rows = {**earlier}
     for dialect, (deploy, python) in places.items():
-        foreign = next(other for name, (_, other) in places.items() if name != dialect)
+        foreign = next((other for name, (_, other) in places.items() if name != dialect), python)
         done = tamper(Path(deploy), python, foreign, only=arguments.kind)
         again = {(row["kind"], row["program"]) for row in done}
         kept = [row for row in earlier.get(dialect, ()) if (row["kind"], row["program"]) not in again]
