@@ -155,6 +155,8 @@ def _serve(verbs: Verbs, *, pipe: TextIO) -> None:
         forks = request["verb"] in FORKING_VERBS
         answer = _answer_in_fork(verbs, request, pipe=pipe) if forks else _answer(verbs, request)
         _end_leftovers()
+        # Before the answer, because a measurement may begin with it.
+        verbs.release()
         if answer is not None:
             _write(pipe, answer, request=request)
 
