@@ -76,7 +76,8 @@ class BaseConstantTable(ABC):
             self._drop(digest)
             self._store(digest, self.view(array))
             if array.nbytes >= RELEASED_BYTES:
-                self._mapped[digest] = array.base
+                pages: Any = array.base  # numpy's types do not know it
+                self._mapped[digest] = pages
         else:
             self.put(digest, array)
         return is_mapped
