@@ -2,12 +2,14 @@
 
 ``python -m benchmarks.faults.deployment_tampering relay=DEPLOY:PYTHON relax=DEPLOY:PYTHON --out FILE``: each DEPLOY is
 a folder of `passsearch export`, and PYTHON an interpreter with its TVM. Copies of the folders are built, tampered with,
-and used by `build_model.py`, `run_model.py` and the compiled `run_model.cc`.
+and used by `build_model.py`, `run_model.py` and the compiled `run_model.cc`. ``--kind`` runs some kinds only and keeps
+the rows of the others.
 """
 
 import json
 import platform
 import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -15,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.common import RESULTS, note, options, today, write
+from benchmarks.common import RESULTS, note, options, read, today, write
 from passsearch.standalone.deployment.checked_files import PIPELINE, own_digest, sha256, write_sums
 from passsearch.toolchain import data_folder
 
@@ -35,7 +37,7 @@ class Kind(NamedTuple):
     programs: tuple[str, ...]
     options: tuple[str, ...] = ()
     foreign: bool = False
-    """True to run it by the other dialect's interpreter."""
+    """True to run it by the other dialect's interpreter, which is given then."""
 
 
 def flip(name: str, seed: int, *, within: tuple[float, float] = (0, 1)) -> Change:
@@ -209,8 +211,8 @@ def _without_places(line: str, folder: Path) -> str:
     return line.replace(str(folder), "DEPLOY").replace(str(data_folder()), "DATA")
 
 
-def tamper(deploy: Path, python: str, foreign: str) -> list[dict[str, Any]]:
-    """Return the results of all kinds of tampering with one deployment."""
+def tamper(deploy: Path, python: str, foreign: str, *, only: str) -> list[dict[str, Any]]:
+    """Return the results of tampering with one deployment, by the kinds whose names match an expression."""
     with tempfile.TemporaryDirectory() as scratch:
         folder, other, copy = (Path(scratch) / name for name in ("folder", "other", "copy"))
         shutil.copytree(deploy, folder, ignore=shutil.ignore_patterns("built", "__pycache__"))
@@ -223,7 +225,7 @@ def tamper(deploy: Path, python: str, foreign: str) -> list[dict[str, Any]]:
         for program in (LOADER, PROGRAM):
             accepted = run(folder, program, (), python)
             assert accepted["status"] == 0, accepted
-        for kind in kinds(folder, other):
+        for kind in (each for each in kinds(folder, other) if re.search(only, each.name)):
             for program in kind.programs:
                 shutil.rmtree(copy, ignore_errors=True)
                 shutil.copytree(folder, copy)
@@ -252,12 +254,17 @@ def _make_another(folder: Path) -> None:
 
 
 def main() -> None:
-    arguments = options(__doc__, ("relay", str), ("relax", str), out=RESULTS / "deployment_tampering.json")
-    places = {text.partition("=")[0]: text.partition("=")[2].split(":") for text in (arguments.relay, arguments.relax)}
-    rows = {}
+    kind = "", "only kinds whose names match this expression"
+    arguments = options(__doc__, ("deployments", ()), kind=kind, out=RESULTS / "deployment_tampering.json")
+    places = {text.partition("=")[0]: text.partition("=")[2].split(":") for text in arguments.deployments}
+    earlier = read(arguments.out)["rows"] if arguments.kind else {}
+    rows = {**earlier}
     for dialect, (deploy, python) in places.items():
-        foreign = next(other for name, (_, other) in places.items() if name != dialect)
-        rows[dialect] = tamper(Path(deploy), python, foreign)
+        foreign = next((other for name, (_, other) in places.items() if name != dialect), python)
+        done = tamper(Path(deploy), python, foreign, only=arguments.kind)
+        again = {(row["kind"], row["program"]) for row in done}
+        kept = [row for row in earlier.get(dialect, ()) if (row["kind"], row["program"]) not in again]
+        rows[dialect] = [*kept, *done]
     summary = {dialect: summarize(own) for dialect, own in rows.items()}
     print(json.dumps(summary, indent=1))
     write(arguments.out, {"date": today(), "machine": platform.platform(), "summary": summary, "rows": rows})

@@ -42,6 +42,7 @@ class Place:
         toolchain: Name of the toolchain.
         data: Folder of toolchains, where a case has its own.
         finished: ``home`` of a finished run, for cases that begin with one.
+        rivals: The engine that the winner is compared with.
         identity: Value of ``MARK`` in the environment of the case's processes.
         statuses: Exit statuses of the commands so far.
     """
@@ -51,6 +52,7 @@ class Place:
     toolchain: str = "relax"
     data: Path | None = None
     finished: Path | None = None
+    rivals: str = "none"
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     statuses: list[int] = field(default_factory=list)
 
@@ -72,7 +74,8 @@ class Place:
     ) -> "subprocess.Popen[bytes]":
         """Start the command, with or without a fault."""
         words = [sys.executable, str(DRIVER), json.dumps(fault or {}), "tune", str(self.network)]
-        words += ["--toolchain", self.toolchain, *OPTIONS, *extra, "--rivals", "none", "--out", str(run or self.run)]
+        words += ["--toolchain", self.toolchain, *OPTIONS, *extra, "--rivals", self.rivals]
+        words += ["--out", str(run or self.run)]
         environment = self.environment()
         with (self.home / "output").open("ab") as output:
             return subprocess.Popen(words, env=environment, stdout=output, stderr=output, start_new_session=True)
@@ -99,6 +102,12 @@ class Place:
     def result(self) -> dict[str, Any]:
         return dict(json.loads((self.run / "result.json").read_text()))
 
+    def compared(self) -> str:
+        """Return why the result has no comparison with the other engine; empty if it has one."""
+        rivals = self.result()["rivals"]
+        row = rivals["engines"].get(self.rivals, {})
+        return "" if "ratio" in row else row.get("failure") or rivals["reason"]
+
     def processes(self) -> list[psutil.Process]:
         """Return the processes of this case that run."""
         mark, found = f"{MARK}={self.identity}".encode(), []
@@ -112,8 +121,9 @@ class Place:
     def files(self) -> set[str]:
         """Return the files in all folders, by their paths from ``home``."""
         paths = [path for folder in self.folders() for path in folder.rglob("*") if not path.is_dir()]
-        # What a torn log lost is kept on purpose.
-        names = [str(path.relative_to(self.home)) for path in paths if path.suffix != ".damaged"]
+        # What a torn log lost, and what other engines print, is kept on purpose.
+        kept = [path for path in paths if path.suffix != ".damaged" and path.name != "engines.log"]
+        names = [str(path.relative_to(self.home)) for path in kept]
         # A run keeps the artifacts of its baseline and its winner. Which state wins depends on the machine's load, so
         # artifacts have numbers here.
         artifacts = sorted({match[0] for name in names if (match := re.match(ARTIFACT, name))})
@@ -197,5 +207,6 @@ def _answer(fact: Fact | None) -> Any:
 
 def conclusion(result: Mapping[str, Any]) -> Any:
     """Return what a result says, without the times at which it was made."""
-    keys, best = ("verdict", "failed", "space", "pareto", "failures", "interrupted"), result["best"]
+    keys = ("verdict", "failed", "space", "pareto", "failures", "interrupted", "rivals")
+    best = result["best"]
     return [{key: result.get(key) for key in keys}, best["pipeline"], best["build"]]

@@ -72,6 +72,43 @@ def workers_at_random(number: signal.Signals, seed: int, place: Place) -> str:
     return f"{sent} signals; {_ended(place)}"
 
 
+def while_compared(number: signal.Signals, seed: int, whom: str, place: Place) -> str:
+    """Send a signal while the winner is compared with ONNX Runtime: to the command, or to that engine's processes.
+
+    Args:
+        number: The signal.
+        seed: Seed of the time after the start of the first engine.
+        whom: ``command``; ``rival`` for one process of the engine, ``rivals`` for each.
+        place: The run.
+    """
+    place.rivals = "onnxruntime"
+    process = place.start()
+    wait_for(lambda: bool(_rivals(place)) or process.poll() is not None)
+    time.sleep(random.Random(seed).uniform(0, 3))
+    hit: set[int] = set()
+    while process.poll() is None and not (hit and whom != "rivals"):
+        for each in [process.pid] if whom == "command" else _rivals(place):
+            with suppress(ProcessLookupError):
+                os.kill(each, number)
+                hit.add(each)
+        time.sleep(POLL_S)
+    place.finish(process)
+    assert hit, "there was nothing to hit"
+    said = place.compared().partition(";")[0]
+    return f"{_ended(place)}, no comparison: {said}" if said else f"{_ended(place)}, with a comparison"
+
+
+def _rivals(place: Place) -> list[int]:
+    """Return the processes of the other engine, which this interpreter has."""
+    found = []
+    for process in place.processes():
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            if words[:1] == [sys.executable] and "passsearch.engines.worker" in " ".join(words):
+                found.append(process.pid)
+    return found
+
+
 def damage(edit: Callable[[bytes], bytes], file: str, place: Place) -> str:
     """Damage a file of a finished run; the same command is given afterwards."""
     assert place.finished
@@ -212,7 +249,7 @@ ENDING = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 
 def cases() -> dict[str, Case]:
     """Return all cases by the description of their fault."""
-    return {**signals(), **damages(), **surroundings()}
+    return {**signals(), **comparisons(), **damages(), **surroundings()}
 
 
 def signals() -> dict[str, Case]:
@@ -237,6 +274,17 @@ def signals() -> dict[str, Case]:
     for whom in ("compiler", "timer"):
         fault = {"at": 6, "signal": signal.SIGSTOP, "whom": whom}
         found[f"SIGSTOP to the {whom}"] = partial(at_write, fault, extra=("--deadline", "20"))
+    return found
+
+
+def comparisons() -> dict[str, Case]:
+    """Return the cases that disturb the comparison with another engine."""
+    found: dict[str, Case] = {}
+    for seed, number in enumerate((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)):
+        name = f"{number.name} to the coordinator beside ONNX Runtime"
+        found[name] = partial(while_compared, number, seed, "command")
+    found["a process of ONNX Runtime is killed"] = partial(while_compared, signal.SIGKILL, 3, "rival")
+    found["every process of ONNX Runtime is killed"] = partial(while_compared, signal.SIGKILL, 4, "rivals")
     return found
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 import passsearch.api
+from passsearch.api import rivals
 from passsearch.cli import main
 from passsearch.evaluate import MeasurementPlans
 
@@ -72,6 +73,7 @@ def _send(signal_number: int, whom: str) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` would let this process ignore it
+    rivals.PROCESSES, rivals.ROUNDS = 2, 2
     passsearch.api.tune = partial(passsearch.api.tune, plans=short_plans())
     if injection := json.loads(sys.argv[1]):
         inject(injection)

@@ -67,6 +67,8 @@ def judge(name: str, case: Case, place: Place, reference: Reference) -> Row:
     lost, false = reference.check(place, before)
     # Another start finds everything in the log, so it decides as an undisturbed run with these measurements.
     place.resume()
+    if place.rivals != "none" and (reason := place.compared()):
+        lost.append(f"no comparison: {reason}")
     if conclusion(result) != conclusion(place.result()):
         lost.append("another result from the same measurements")
     orphans += _left(place)
@@ -188,7 +190,9 @@ def table(document: Mapping[str, Any]) -> str:
     groups: dict[str, list[str]] = {}
     for row in ordered:
         counts = [f"{key.replace('_', ' ')} {row[key]}" for key in WRONG if row[key]]
-        outcome = "; ".join([row["outcome"].removesuffix("; finished by 1 more start"), *counts])
+        # Without the place in the file of passes.
+        said = re.sub(r" \(benchmarks/.*", "", row["outcome"].removesuffix("; finished by 1 more start"))
+        outcome = "; ".join([said, *counts])
         groups.setdefault(outcome, []).append(re.sub(r" \(\d\)$", ", several times", row["injected"]))
     rows = [(outcome, "; ".join(dict.fromkeys(injected))) for outcome, injected in groups.items()]
     return f"{len(ordered)} cases. {'; '.join(sums)}.\n\n{markdown(('outcome', 'injected'), rows)}"

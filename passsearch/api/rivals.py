@@ -1,8 +1,9 @@
 """A compiled network beside the other engines that the user has, in the same rounds."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from time import monotonic
@@ -52,7 +53,6 @@ RACE_S = 6.0
 START_S, CHECKS = 2.0, 8
 """Time to start the process of an engine, roughly, and the inferences of a process that check outputs."""
 
-_NOT_INSTALLED = "no other engine is installed; see: passsearch toolchain list"
 _FILES_OF_PYTORCH = ("exported", "torchscript")
 _NO_ONNX = "it runs ONNX files, and this network is none"
 
@@ -94,7 +94,7 @@ class Rivals:
         if unfit and names:
             raise UserError(f"There is no comparison with {', '.join(unfit)}: {_NO_ONNX}; leave it out of `rivals`.")
         fit = [each for each in specs if each.name not in unfit]
-        reason = obstacle or ("" if specs else _NOT_INSTALLED)
+        reason = obstacle or ("" if specs else _not_installed(session.model))
         return cls(fit, reason, dict.fromkeys(unfit, FailedRival(_NO_ONNX)), session.model)
 
     @property
@@ -115,6 +115,13 @@ class Rivals:
         # The engine whose outputs are expected has one process more.
         return (count + 1) * START_S + (CHECKS + count) * latency_s + rounds_s
 
+    @property
+    def _export_s(self) -> float:
+        """Return about how long an export takes for an engine that runs no ONNX file."""
+        if self.model is None or self.model.otherwise is None or not {*self.names} & {*OF_PYTORCH}:
+            return 0.0
+        return self.model.export_s
+
     def compare(
         self, evaluator: WorkerEvaluator, candidate: Candidate, built: Built, *, time_limit: TimeLimit = UNLIMITED
     ) -> RivalComparison:
@@ -133,30 +140,17 @@ class Rivals:
         compared = RivalComparison(self.unfit, self.reason)
         if not self.specs:
             return compared
-        if time_limit.left_s() < process_s:
+        if time_limit.left_s() < process_s + self._export_s:
             return replace(compared, reason=_no_time(self.names))
         specs, engines = self._open_files()
         if not specs:
             return replace(compared, engines=engines)
-        timing = self._engine_timing(evaluator, candidate, built, specs=specs, time_limit=time_limit)
-        for process in range(1, PROCESSES + 1):
-            process_begin_s = monotonic()
-            try:
-                rows = _run_process(timing, specs)
-            except (KeyboardInterrupt, PassSearchError, OSError) as error:
-                if not compared.processes:
-                    raise
-                _log.warning("the comparison ends after %d processes: %s", compared.processes, error or "interrupted")
-                break
-            if time_limit.is_over and any(isinstance(row, FailedRival) for row in rows.values()):
-                break
-            seconds, percent = monotonic() - begin_s, _others_percent(timing)
-            compared = RivalComparison({**engines, **rows}, "", process, percent, round(seconds, 3))
-            process_s = max(process_s, monotonic() - process_begin_s)
-            has_row = any(isinstance(row, Rival) for row in rows.values())
-            if not has_row or time_limit.left_s() < process_s:
-                break
-        return compared if compared.processes else replace(compared, engines=engines, reason=_no_time(self.names))
+        if time_limit.left_s() < process_s:
+            return replace(compared, engines=engines, reason=_no_time(self.names))
+        start = partial(self._engine_timing, evaluator, candidate, built, specs=specs, time_limit=time_limit)
+        compared = _compare(start, specs, process_s=process_s, time_limit=time_limit)
+        reason, seconds = "" if compared.processes else _no_time(self.names), round(monotonic() - begin_s, 3)
+        return replace(compared, engines={**engines, **compared.engines}, reason=reason, seconds=seconds)
 
     def _open_files(self) -> tuple[list[EngineSpec], dict[str, FailedRival]]:
         """Return the engines with the files that they run, and why others have none."""
@@ -210,6 +204,13 @@ def _specs(model: ModelFile, names: Sequence[str] | None) -> list[EngineSpec]:
     return [engine_spec(name, model.path) for name in dict.fromkeys(names)]
 
 
+def _not_installed(model: ModelFile) -> str:
+    """Return that no engine which runs the network is installed."""
+    names = [name for name in _usual(model) if model.format == "onnx" or name in OF_PYTORCH]
+    verb = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(map(engine_name, names))} {verb} not installed; see: passsearch toolchain install {names[0]}"
+
+
 def _usual(model: ModelFile) -> Sequence[str]:
     """Return the engines that users have for a network.
 
@@ -240,21 +241,53 @@ def _with_own_file(spec: EngineSpec, model: ModelFile | None, *, folder: Path) -
     return replace(spec, model=fixed_onnx(file, folder=folder).file.path)
 
 
+def _compare(
+    start: Callable[[], EngineTiming], specs: Sequence[EngineSpec], *, process_s: float, time_limit: TimeLimit
+) -> RivalComparison:
+    """Return the comparison with engines that have their files; see ``Rivals.compare``."""
+    compared, timing = RivalComparison(), start()
+    for process in range(1, PROCESSES + 1):
+        begin_s = monotonic()
+        try:
+            rows = _run_process(timing, specs)
+            if process == 1 and RivalComparison(rows).has_accident and time_limit.left_s() >= process_s:
+                _log.info("a signal ended the process of an engine; all start once more")
+                timing = start()
+                rows = _run_process(timing, specs)
+        except (KeyboardInterrupt, PassSearchError, OSError) as error:
+            if not compared.processes:
+                raise
+            _log.warning("the comparison ends after %d processes: %s", compared.processes, error or "interrupted")
+            break
+        if time_limit.is_over and any(isinstance(row, FailedRival) for row in rows.values()):
+            break
+        latest = RivalComparison(rows, processes=process, others_percent=_others_percent(timing))
+        if latest.has_accident and len(latest.measured) < len(compared.measured):
+            _log.warning("the comparison ends after %d processes: a signal ended the next", compared.processes)
+            break
+        compared, process_s = latest, max(process_s, monotonic() - begin_s)
+        if not compared.measured or time_limit.left_s() < process_s:
+            break
+    return compared
+
+
 def _run_process(timing: EngineTiming, specs: Sequence[EngineSpec]) -> dict[str, Rival | FailedRival]:
     """Run one process of each engine, and return what all processes so far say."""
     try:
         timing.run_process()
     except EngineFailure as error:
-        failure = FailedRival(f"no engine takes the network; the last one: {error}")
-        return dict.fromkeys((spec.name for spec in specs), failure)
+        text = str(error) if error.is_accident else f"no engine takes the network; the last one: {error}"
+        return dict.fromkeys((spec.name for spec in specs), _failed(text, is_accident=error.is_accident))
     records = {record.spec.name: record for record in timing.comparison.records}
     return {spec.name: _row(records[OWN], records[spec.name]) for spec in specs}
 
 
 def _row(own: EngineRecord, rival: EngineRecord) -> Rival | FailedRival:
     """Return the ratio of throughputs to a rival, and both latencies."""
-    if failure := own.failure or rival.failure:
-        return FailedRival(f"the compiled network: {failure}" if own.failure else failure)
+    if own.failure:
+        return _failed(f"the compiled network: {own.failure}", is_accident=own.is_accident)
+    if rival.failure:
+        return _failed(rival.failure, is_accident=rival.is_accident)
     ratio = throughput_ratio(rival, own)
     return Rival(
         ratio=StatedRatio.from_json(ratio["by fastest"]),
@@ -263,6 +296,10 @@ def _row(own: EngineRecord, rival: EngineRecord) -> Rival | FailedRival:
         rival_latency_s=MeanLatency.from_json(mean_latency(rival)),
         version=_version(rival),
     )
+
+
+def _failed(text: str, *, is_accident: bool) -> FailedRival:
+    return FailedRival(f"{text}; the same command measures it again" if is_accident else text, is_accident)
 
 
 def _version(rival: EngineRecord) -> str:

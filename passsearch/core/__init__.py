@@ -73,7 +73,9 @@ from passsearch.core.options import (
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.processes import (
     ENDING_SIGNALS,
+    NO_TELEMETRY,
     child_environment,
+    die_with_parent,
     interruptible,
     physical_cores,
     usable_processors,
@@ -98,6 +100,7 @@ __all__ = [
     "MAIN",
     "MASK",
     "NOTICE_LOG",
+    "NO_TELEMETRY",
     "NUMBERS",
     "OPTIONS",
     "PARTIAL",
@@ -152,6 +155,7 @@ __all__ = [
     "check_arguments",
     "check_one_root",
     "child_environment",
+    "die_with_parent",
     "expand_home",
     "first_sentence",
     "folder_bytes",

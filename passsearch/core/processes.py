@@ -1,5 +1,6 @@
 """Processes: their environment, the processors they may use, and the signals that end them."""
 
+import ctypes
 import os
 import signal
 import threading
@@ -7,14 +8,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
+"""Variables that keep frameworks from reporting what they run: ONNX Runtime sends names and digests of networks to its
+maker from version 1.29 on (microsoft/onnxruntime #27379), and keeps files for it."""
+
 OWN_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHOME"})
 """Variables that describe this process's interpreter; a child would import from the wrong environment."""
 
 
 def child_environment() -> dict[str, str]:
-    """Return this process's environment variables, without those that describe its own interpreter."""
-    environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+    """Return this process's environment variables, without those that describe its own interpreter.
+
+    Frameworks report nothing, unless the user's own variables let them.
+    """
+    environment = {name: value for name, value in {**NO_TELEMETRY, **os.environ}.items() if name not in OWN_VARIABLES}
     return {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+_PR_SET_PDEATHSIG = 1
+"""Number of the option in Linux's ``prctl.h``."""
+
+
+def die_with_parent() -> None:
+    """Ask Linux to kill this process as soon as the thread that started it ends."""
+    # A parent that is killed cannot clean up, and a process that runs on would disturb every later measurement.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 _SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"

@@ -5,6 +5,7 @@ every constant once, under a digest of its content.
 """
 
 import hashlib
+import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from pathlib import Path
@@ -15,6 +16,9 @@ import numpy as np
 from passsearch.dialects.contract import Array
 
 DIGEST_BYTES = 16
+
+RELEASED_BYTES = 1 << 24
+"""Size from which the pages of a mapped array are given back."""
 
 MAPPED_BYTES = 1 << 20
 """Size from which an array is mapped from its file; the system limits the number of mappings."""
@@ -31,6 +35,7 @@ class BaseConstantTable(ABC):
         # Hashing 100 MB of weights takes longer than a pass, so the digest of a tensor is looked up by its address.
         # The table holds a reference to each tensor; therefore no other tensor can get the same address.
         self._digests: dict[int, str] = {}
+        self._mapped: dict[str, mmap.mmap] = {}
 
     @abstractmethod
     def address(self, data: Tensor) -> int:
@@ -70,14 +75,24 @@ class BaseConstantTable(ABC):
         if is_mapped:
             self._drop(digest)
             self._store(digest, self.view(array))
+            if array.nbytes >= RELEASED_BYTES:
+                pages: Any = array.base  # numpy's types do not know it
+                self._mapped[digest] = pages
         else:
             self.put(digest, array)
         return is_mapped
+
+    def release(self) -> None:
+        """Give back the pages of mapped constants; where they are used again, the system takes them from the files."""
+        for pages in self._mapped.values():
+            # Nothing writes to a constant, so no page differs from its file.
+            pages.madvise(mmap.MADV_DONTNEED)
 
     def keep(self, digests: Collection[str]) -> None:
         """Drop all constants but these."""
         self._tensors = {digest: data for digest, data in self._tensors.items() if digest in digests}
         self._digests = {self.address(data): digest for digest, data in self._tensors.items()}
+        self._mapped = {digest: pages for digest, pages in self._mapped.items() if digest in digests}
 
     def compiler_tensor(self, digest: str) -> Tensor:
         """Return a constant in the table as the compiler's array."""
@@ -100,6 +115,7 @@ class BaseConstantTable(ABC):
 
     def _drop(self, digest: str) -> None:
         data = self._tensors.pop(digest, None)
+        self._mapped.pop(digest, None)
         if data is not None:
             self._digests.pop(self.address(data), None)
 

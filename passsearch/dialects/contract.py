@@ -251,6 +251,9 @@ class ConstantTable(Protocol):
     def keep(self, digests: Collection[str]) -> None:
         """Drop all constants but these."""
 
+    def release(self) -> None:
+        """Give back the pages of mapped constants; where they are used again, the system takes them from the files."""
+
 
 class Bridge(Protocol):
     """One compiler's IR: load, transform, identify, build and run it.

@@ -12,13 +12,21 @@ from threading import Timer
 from typing import Any
 
 from passsearch.core import UNLIMITED, TimeLimit, child_environment
-from passsearch.worker import bootstrap_code
+from passsearch.worker import OWN_SIGNALS, bootstrap_code
 
 OPEN_DEADLINE_S, RUN_DEADLINE_S = 1800.0, 900.0
 
 
 class EngineFailure(Exception):
-    """An engine cannot take the network; the text says why."""
+    """An engine cannot take the network; the text says why.
+
+    Attributes:
+        is_accident: True if a signal from outside ended its process, which says nothing about the engine.
+    """
+
+    def __init__(self, text: str, *, is_accident: bool = False) -> None:
+        super().__init__(text)
+        self.is_accident = is_accident
 
 
 @dataclass(frozen=True)
@@ -105,8 +113,9 @@ class EngineProcess:
             timer.cancel()
         if not line:
             status = self._process.wait()
-            ended = f"the process ended with status {status} at `{verb}`"
-            raise EngineFailure(f"no answer to `{verb}` within {deadline_s:.4g} s" if is_late else ended)
+            if is_late:
+                raise EngineFailure(f"no answer to `{verb}` within {deadline_s:.4g} s")
+            raise _death(status, verb)
         answer: dict[str, Any] = json.loads(line)
         if "failure" in answer:
             raise EngineFailure(answer["failure"])
@@ -129,3 +138,11 @@ class EngineProcess:
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
+
+
+def _death(status: int, verb: str) -> EngineFailure:
+    """Return the failure of a process that ended in the middle of a request."""
+    if status >= 0:
+        return EngineFailure(f"the process ended with status {status} at `{verb}`")
+    number = signal.Signals(-status)
+    return EngineFailure(f"the process was killed by {number.name} at `{verb}`", is_accident=number not in OWN_SIGNALS)

@@ -29,12 +29,13 @@ class EngineMeasurement:
         record: EngineRecord,
         home: Path,
         *,
+        log: Path,
         plan: EnginePlan,
         meter: Meter | None = None,
         time_limit: TimeLimit = UNLIMITED,
     ) -> None:
         self.record, self._plan, self._home, self._meter = record, plan, home, meter
-        self._time_limit = time_limit
+        self._log, self._time_limit = log, time_limit
         self.outputs = home / safe_file_name(record.spec.name)
         self._process = self._start()
         self._last: tuple[float, float] | None = None
@@ -44,8 +45,8 @@ class EngineMeasurement:
         self._is_over = False
 
     def _start(self) -> EngineProcess:
-        log = self._home.with_name("engines.log")
-        return EngineProcess(self.record.spec, threads=self._plan.threads, log=log, time_limit=self._time_limit)
+        threads = self._plan.threads
+        return EngineProcess(self.record.spec, threads=threads, log=self._log, time_limit=self._time_limit)
 
     def __enter__(self) -> "EngineMeasurement":
         return self
@@ -74,7 +75,7 @@ class EngineMeasurement:
             record.opened.append(self._process.open(self._home / "inputs.npz"))
             answer = self._process.ask("outputs", folder=str(self.outputs))
         except EngineFailure as error:
-            record.failure = str(error)
+            record.fail(error)
             return
         record.first_s.append(answer["first_s"])
         if answer["memory_bytes"] is not None:
@@ -154,7 +155,7 @@ class EngineMeasurement:
                 self._consumed[number] = turn.energy_j / count, turn.energy_j / (end_s - begin_s)
             return [turn, *self._run_together(number)]
         except EngineFailure as error:
-            self.record.failure = str(error)
+            self.record.fail(error)
             return []
 
     def _run_together(self, number: int) -> Iterator[Turn]:

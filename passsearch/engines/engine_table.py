@@ -81,10 +81,11 @@ def installed_engines(names: Iterable[str], model: Path, *, python: Path | None 
     return specs
 
 
-def _own_python(engine: Declaration) -> Path | None:
-    """Return this interpreter if it has an engine; the packages of GPUs have the names of those of processors."""
-    has_engine = "cpu" in engine.devices and all(find_spec(module) for module in engine.environment.modules)
-    return Path(sys.executable) if has_engine else None
+def _python(engine: Declaration) -> Path | None:
+    """Return this interpreter if it has an engine, else that of the installed environment; ``None`` without both."""
+    # The packages of GPUs have the names of those of processors.
+    is_here = "cpu" in engine.devices and all(find_spec(module) for module in engine.environment.modules)
+    return Path(sys.executable) if is_here else engine_python(engine.environment)
 
 
 def engine_environments() -> Mapping[str, EngineEnvironment]:
@@ -118,7 +119,7 @@ def engine_spec(
     engine = declarations().get(name)
     if engine is None:
         raise unknown_engine_error(name)
-    interpreter = python or _own_python(engine) or engine_python(engine.environment)
+    interpreter = python or _python(engine)
     if interpreter is None:
         raise EnvironmentFault(f"Engine `{name}` is not installed. Run: {engine.install_command}")
     return EngineSpec(
@@ -148,7 +149,7 @@ def engine_findings() -> tuple[Finding, ...]:
     """Return what ``passsearch doctor`` says about engines; none of them is needed for a search."""
     findings = []
     for name, engine in declarations().items():
-        python = engine_python(engine.environment)
+        python = _python(engine)
         detail, remedy = (f"installed, {python}", "") if python else ("not installed", f"Run: {engine.install_command}")
         findings.append(Finding(f"engine {name}", True if python else None, detail, remedy))
     findings += [Finding(f"engine {name}", None, f"not available: {reason}") for name, reason in UNAVAILABLE.items()]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from passsearch.engines.client import EngineSpec
+from passsearch.engines.client import EngineFailure, EngineSpec
 from passsearch.engines.disturbance import Disturbance
 
 
@@ -70,6 +70,7 @@ class EngineRecord:
         not_revived: Reason why the network did not load again after its process had ended, so that the process has
             fewer rounds; empty if that never happened.
         failure: Reason why the engine has no result; empty if it has one.
+        is_accident: True if that is an accident; see ``EngineFailure``.
     """
 
     spec: EngineSpec
@@ -89,6 +90,11 @@ class EngineRecord:
     idle_share: float = 0.0
     not_revived: str = ""
     failure: str = ""
+    is_accident: bool = False
+
+    def fail(self, error: EngineFailure) -> None:
+        """Note why the engine has no result."""
+        self.failure, self.is_accident = str(error), error.is_accident
 
     @property
     def samples(self) -> list[list[float]]:

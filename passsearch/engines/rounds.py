@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from filelock import FileLock
@@ -19,6 +18,7 @@ from passsearch.engines.disturbance import Disturbance
 from passsearch.engines.engine_measurement import EngineMeasurement
 from passsearch.engines.records import Comparison, EnginePlan, EngineRecord
 from passsearch.measure import Meter
+from passsearch.worker import ScratchFolder
 
 LEAST_ROUNDS = 2
 """Rounds of a process that no ``EnginePlan.race_s`` ends."""
@@ -50,7 +50,7 @@ class EngineTiming:
             references: Engines whose outputs are right; the first that takes the network is the reference.
             types: The network's inputs.
             plan: The plan.
-            folder: Folder for inputs and outputs, which are deleted, and for ``engines.log``, what the engines print.
+            folder: Folder for ``engines.log``, what the engines print.
             meter: Reads the energy that the device uses.
             samples: NumPy file with samples and labels, which every engine classifies in the first turn.
             device_lock: File that is locked during the rounds, by whoever times kernels on the device. Engines start
@@ -59,7 +59,7 @@ class EngineTiming:
             time_limit: An engine that has not answered by its end fails.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        self._references, self._plan, self._folder = list(references), plan, folder
+        self._references, self._plan, self._log = list(references), plan, folder / "engines.log"
         self._inputs = inputs or CheckInputs(types)
         self._records, self._rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)  # noqa: S311 -- an order, no secret
         self._disturbances: list[tuple[Disturbance, ...]] = []
@@ -77,16 +77,14 @@ class EngineTiming:
         plan, process = self._plan, len(self._disturbances)
         _log.info("process %d of %d", process + 1, plan.processes)
         with ExitStack() as stack:
-            home = Path(stack.enter_context(TemporaryDirectory(prefix="process-", dir=self._folder)))
+            home = stack.enter_context(ScratchFolder())
             inputs = self._process_inputs(process)
             np.savez(home / "inputs.npz", **inputs)  # type: ignore[arg-type]
             expected, change = self._expected_outputs(home, inputs)
             measurements = []
             for record in self._rng.sample(self._records, len(self._records)):
                 if not record.failure and not (record.is_slow(plan) and process >= plan.slow_processes):
-                    measurement = stack.enter_context(
-                        EngineMeasurement(record, home, plan=plan, meter=self._meter, time_limit=self._time_limit)
-                    )
+                    measurement = stack.enter_context(self._start(record, home, meter=self._meter))
                     measurement.begin(expected, change=change)
                     if self._samples is not None and process == 0:
                         measurement.classify(self._samples)
@@ -96,6 +94,10 @@ class EngineTiming:
             if plan.kernel_runs and process == 0:
                 for measurement in measurements:
                     measurement.list_kernels()
+
+    def _start(self, record: EngineRecord, home: Path, *, meter: Meter | None = None) -> EngineMeasurement:
+        limit = self._time_limit
+        return EngineMeasurement(record, home, log=self._log, plan=self._plan, meter=meter, time_limit=limit)
 
     def _process_inputs(self, process: int) -> dict[str, Array]:
         """Return the inputs of one process: the user's samples one after the other, or random ones."""
@@ -115,10 +117,10 @@ class EngineTiming:
     def _reference_outputs(self, home: Path, inputs: Mapping[str, Array]) -> tuple[list[Array], float]:
         """Return the reference's outputs, and by how much they change when the inputs move by one rounding."""
         record = EngineRecord(self.reference)
-        with EngineMeasurement(record, home, plan=self._plan, time_limit=self._time_limit) as measurement:
+        with self._start(record, home) as measurement:
             measurement.begin(None)
             if record.failure:
-                raise EngineFailure(f"{self.reference.name}: {record.failure}")
+                raise EngineFailure(f"{self.reference.name}: {record.failure}", is_accident=record.is_accident)
             outputs = measurement.read_outputs()
             return outputs, measurement.change(inputs)
 

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.core import usable_processors
+from passsearch.core import die_with_parent, usable_processors
 from passsearch.engines.contract import Engine, Inputs
 from passsearch.engines.request_threads import RequestThreads
 
@@ -165,6 +165,7 @@ def _answer(verb: Callable[[Mapping[str, Any]], dict[str, Any]], request: Mappin
 
 def main() -> None:
     """Pin the process to its cores, then serve requests until the pipe closes."""
+    die_with_parent()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what engines print goes to the log
     if threads := int(sys.argv[1]):

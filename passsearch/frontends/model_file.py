@@ -48,6 +48,7 @@ class ModelFile:
             where the file does not tell.
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
+        export_s: Seconds that the export of the user's object took, and ``otherwise`` takes about as long.
         live: Opens the user's object, which its own framework runs in this process; ``None`` for a file.
         form: How the user's object is called; ``None`` for a file.
         original: The user's file with its input types, if this file is a copy of it with fixed sizes or evaluated
@@ -69,6 +70,7 @@ class ModelFile:
     ranges: Mapping[str, InputRange] | None = None
     limit: float | None = None
     otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
+    export_s: float = field(default=0.0, compare=False, repr=False)
     live: Callable[[], SourceNetwork] | None = field(default=None, compare=False, repr=False)
     form: "CallForm | None" = field(default=None, compare=False, repr=False)
     original: "ModelFile | None" = field(default=None, compare=False, repr=False)

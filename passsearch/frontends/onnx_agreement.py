@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from passsearch.core import NO_TELEMETRY
 from passsearch.dialects.contract import Array, ModelSource
 from passsearch.errors import UserError
 from passsearch.frontends.request import first_line
@@ -33,6 +35,8 @@ def disagrees(path: Path, inputs: Mapping[str, Array], expected: Sequence[Array]
         True for another number, shape or dtype of outputs, or other floating-point values. False also where ONNX
         Runtime is not installed, or does not run the file.
     """
+    for name, value in NO_TELEMETRY.items():
+        os.environ.setdefault(name, value)  # ONNX Runtime reads it when it is imported
     try:
         import onnxruntime
     except ImportError:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal, TypeAlias
 from unittest.mock import patch
 
@@ -172,6 +173,7 @@ def _export(
     def live() -> TorchModule:
         return TorchModule(module, call, running=running)
 
+    begin_s = monotonic()
     try:
         with running(), preserved(module):
             data = _export_onnx(plain(), call)
@@ -179,6 +181,7 @@ def _export(
         _log.info("`%s` has no ONNX form; saving it in a format of PyTorch.", name)
         _log.debug("The ONNX exporter failed: %s", first_line(error))
         return with_torch()
+    export_s = monotonic() - begin_s
     path = save_bytes(request.folder, data, name=name, suffix=".onnx")
     file = onnx_file.from_path(path, request, name=name)
     if disagrees(path, {key: to_array(tensor) for key, tensor in call.tensors.items()}, checked.results):
@@ -186,7 +189,7 @@ def _export(
         # Without such a form, the comparison of the import with the module decides.
         with suppress(UserError):
             return with_torch()
-    return replace(file, otherwise=with_torch, live=live, form=checked.form)
+    return replace(file, otherwise=with_torch, export_s=export_s, live=live, form=checked.form)
 
 
 # The names `_Plain` and `module` stand in the files that PyTorch writes. Another name would change the digest of every

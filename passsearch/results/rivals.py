@@ -26,9 +26,11 @@ class FailedRival(Record):
 
     Attributes:
         failure: Why.
+        is_accident: True if a signal from outside ended a process; the same command measures it again.
     """
 
     failure: str
+    is_accident: bool = left_out(False)
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,11 @@ class RivalComparison(Record):
     def measured(self) -> dict[str, Rival]:
         """The engines that were measured."""
         return {name: rival for name, rival in self.engines.items() if isinstance(rival, Rival)}
+
+    @property
+    def has_accident(self) -> bool:
+        """True if an engine was not measured because of an accident."""
+        return any(isinstance(rival, FailedRival) and rival.is_accident for rival in self.engines.values())
 
     @property
     def hardest(self) -> tuple[str, Rival] | None:

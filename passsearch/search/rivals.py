@@ -75,12 +75,13 @@ def compare_winner(
     key = f"{winner.built.digest}|{','.join(beside.names)}"
     fact = log.recall(FACT, key)
     earlier = None if fact is None else RivalComparison.from_json(fact)
-    if earlier and earlier.processes >= beside.processes:
+    if earlier and earlier.processes >= beside.processes and not earlier.has_accident:
         return earlier
     left_s, needed_s = time_limit.left_s(), beside.process_s(min(winner.latency_s, default=0.0))
     if left_s < needed_s:
         left_s = min(ONE_PROCESS * needed_s, time_limit.left_s(overtime=OVERTIME))
-    if earlier and left_s < (earlier.processes + 1) * max(needed_s, earlier.seconds / max(1, earlier.processes)):
+    processes = 0 if earlier is None else min(earlier.processes + 1, beside.processes)
+    if earlier and left_s < processes * max(needed_s, earlier.seconds / max(1, earlier.processes)):
         return earlier
     if left_s < needed_s:
         # Before the files are restored, which may be a compile.
@@ -88,11 +89,16 @@ def compare_winner(
     # A clock of its own, because that of a continued run stands still while it has read facts only.
     left = TimeLimit(left_s)
     compared = _compare(beside, evaluator, winner, time_limit=left)
-    if earlier and earlier.processes >= compared.processes:
+    if earlier and _worth(earlier) >= _worth(compared):
         return earlier
-    if compared.processes:
+    # What an accident left without any ratio is measured again, however little time there is.
+    if compared.measured or (compared.processes and not compared.has_accident):
         log.record(FACT, key, fact=compared.to_json())
     return compared
+
+
+def _worth(compared: RivalComparison) -> tuple[int, int]:
+    return len(compared.measured), compared.processes
 
 
 def _compare(beside: Beside, evaluator: WorkerEvaluator, winner: Scored, *, time_limit: TimeLimit) -> RivalComparison:

@@ -5,7 +5,7 @@ import this package, so it must not import anything but the standard library.
 """
 
 from passsearch.worker.bootstrap import bootstrap_code
-from passsearch.worker.client import MOST_LOG_BYTES, Worker, shorten_log
+from passsearch.worker.client import MOST_LOG_BYTES, OWN_SIGNALS, Worker, shorten_log
 from passsearch.worker.device_turn import DEVICE_WAIT_S
 from passsearch.worker.failure_log import last_failure
 from passsearch.worker.limits import free_disk_bytes, machine_memory_bytes
@@ -17,6 +17,7 @@ __all__ = [
     "DEVICE_WAIT_S",
     "MOST_LOG_BYTES",
     "MOST_THREADS",
+    "OWN_SIGNALS",
     "Peaks",
     "ScratchFolder",
     "Worker",

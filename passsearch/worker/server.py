@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TextIO
 
+from passsearch.core import die_with_parent
 from passsearch.dialects.contract import Bridge, CompileError
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.worker.failure_kinds import failure_kind
@@ -26,8 +27,8 @@ from passsearch.worker.failure_log import log_deaths, log_failure, own_line
 from passsearch.worker.state_cache import StateCache
 from passsearch.worker.verbs import FORKING_VERBS, Answer, Request, StateMissing, Verbs
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-"""Numbers of options in Linux's ``prctl.h``."""
+PR_SET_CHILD_SUBREAPER = 36
+"""Number of the option in Linux's ``prctl.h``."""
 
 HAS_ANSWERED = 83
 """Exit status of a fork that has written its answer; 0 is what a pass that ends its process may leave."""
@@ -75,7 +76,7 @@ def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer |
     if child == 0:
         os.close(announce)
         os.setpgid(0, 0)
-        _die_with_parent()
+        die_with_parent()
         # Returns when the parent process closes its end, after it has written the child's id. Without this, a quick
         # child answers before its announcement, and every later answer belongs to the wrong request.
         os.read(announced, 1)
@@ -128,12 +129,6 @@ def _set_limits(limits: Mapping[str, int]) -> None:
         resource.setrlimit(names[name], (most, hard))
 
 
-def _die_with_parent() -> None:
-    """Ask Linux to kill this process as soon as the thread that started it ends."""
-    # A parent that is killed cannot clean up, and a compiler that runs on would disturb every later measurement.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 def _write(pipe: TextIO, answer: Answer, *, request: Request) -> None:
     # The number of the request shows that this is its answer and not what a pass wrote to the pipe.
     pipe.write(json.dumps({**answer, "request": request.get("request")}) + "\n")
@@ -160,6 +155,8 @@ def _serve(verbs: Verbs, *, pipe: TextIO) -> None:
         forks = request["verb"] in FORKING_VERBS
         answer = _answer_in_fork(verbs, request, pipe=pipe) if forks else _answer(verbs, request)
         _end_leftovers()
+        # Before the answer, because a measurement may begin with it.
+        verbs.release()
         if answer is not None:
             _write(pipe, answer, request=request)
 
@@ -170,7 +167,7 @@ def main() -> None:
     # descriptor 1 becomes standard error.
     pipe = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    _die_with_parent()
+    die_with_parent()
     # Orphans of passes become this process's children, wherever they moved; see `_end_leftovers`.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     settings = json.loads(sys.stdin.readline())

@@ -92,6 +92,8 @@ class StateCache:
 
         Two different IRs with one hash get two identities, which differ by a suffix.
         """
+        # A pass has read the constants of its input, and those of its result are read now.
+        self.release()
         skeleton, constants = self.bridge.constants.strip(module)
         identity = self.bridge.identity(skeleton)
         match = self._find(identity)
@@ -103,6 +105,11 @@ class StateCache:
         # A module that holds constants which are in files now would keep them in memory as well.
         self._insert(identity, state, module=None if is_moved else module)
         return identity, match is None
+
+    def release(self) -> None:
+        """Give back the pages of files that were read."""
+        if self._states:
+            self.bridge.constants.release()
 
     def share(self, identity: str) -> None:
         """Write a state that another worker needs now, beyond the limit of the disk too."""

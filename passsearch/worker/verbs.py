@@ -284,6 +284,10 @@ class Verbs:
         pairs = zip(computed, expected, strict=True)
         return {"deviations": [relative_deviation(*pair) for pair in pairs]}
 
+    def release(self) -> None:
+        """Give back the memory that the last request has used and the next one may not need."""
+        self._states.release()
+
     def do_check(self, request: Request) -> Answer:
         """Check one catalog entry against this compiler; answers the list of problems."""
         return {"problems": _function(request["checker"])(**request["arguments"])}

@@ -1,8 +1,12 @@
 """The winner of a search beside the engines that the user has, by default and on request."""
 
+import itertools
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +19,9 @@ from short_plans import SHORT
 import passsearch
 from passsearch.api import rivals
 from passsearch.api.common import model_file
-from passsearch.core import Case, NetworkOptions
+from passsearch.core import Candidate, Case, NetworkOptions, TimeLimit
 from passsearch.engines import EngineRecord, EngineSpec, EngineTiming, engine_table
+from passsearch.engines.client import EngineProcess
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
 from passsearch.results import FailedRival
@@ -84,6 +89,54 @@ def test_an_interrupted_comparison_keeps_its_complete_processes(
     assert reasons == ["it did not finish; the same command continues"], "what a killed run would say"
 
 
+@pytest.fixture
+def kill_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Kills processes of ONNX Runtime once they have loaded the network, by their numbers."""
+
+    def kill(*numbers: int) -> None:
+        load, count = EngineProcess.open, itertools.count()
+
+        def load_and_die(self: EngineProcess, inputs: Path) -> dict[str, Any]:
+            answer = load(self, inputs)
+            if self._spec.name == "onnxruntime" and next(count) in numbers:
+                os.kill(self._process.pid, signal.SIGKILL)
+            return answer
+
+        monkeypatch.setattr(EngineProcess, "open", load_and_die)
+
+    return kill
+
+
+# In each turn of processes, the first one of ONNX Runtime computes the expected outputs and the second one is timed.
+@pytest.mark.parametrize("number", [0, 1], ids=["reference", "timed"])
+def test_an_engine_that_is_killed_starts_once_more(
+    number: int, tune: Callable[..., passsearch.TuneResult], kill_at: Callable[..., None]
+) -> None:
+    kill_at(number)
+    assert tune().document["rivals"]["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
+
+
+def test_an_engine_that_is_killed_again_is_the_reason_and_is_not_remembered(
+    tune: Callable[..., passsearch.TuneResult], kill_at: Callable[..., None]
+) -> None:
+    kill_at(0, 1)
+    result = tune()
+    said = "onnxruntime: the process was killed by SIGKILL at `outputs`; the same command measures it again"
+    assert result.document["rivals"]["engines"]["onnxruntime"]["failure"] == said
+    assert f"No other engine was measured: {said}" in " ".join(str(result).split())
+    assert tune().document["rivals"]["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
+
+
+def test_an_engine_that_is_killed_later_leaves_the_complete_processes(
+    tune: Callable[..., passsearch.TuneResult], kill_at: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rivals, "PROCESSES", 2)
+    kill_at(3)
+    compared = tune().document["rivals"]
+    assert compared["processes"] == 1 and compared["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
+    assert tune().document["rivals"]["processes"] == 2
+
+
 def test_a_wrong_name_is_refused_before_anything_is_written(
     tune: Callable[..., passsearch.TuneResult], tmp_path: Path
 ) -> None:
@@ -119,7 +172,7 @@ def test_where_nothing_can_be_compared_the_reason_is_known(session: Any, reason:
 
 @pytest.mark.parametrize("kind", ["exported", "torchscript"])
 def test_a_network_that_only_pytorch_can_run_stands_beside_pytorch(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_table, "_own_python", lambda engine: Path(sys.executable))
+    monkeypatch.setattr(engine_table, "_python", lambda engine: Path(sys.executable))
     found = rivals.Rivals.find(session_of(kind), None)
     assert found.names == ("torch",) and set(found.unfit) == {"onnxruntime", "openvino"}
     with pytest.raises(UserError, match="runs ONNX files, and this network is none"):
@@ -129,10 +182,42 @@ def test_a_network_that_only_pytorch_can_run_stands_beside_pytorch(kind: str, mo
 def test_pytorch_stands_beside_built_in_networks_and_not_beside_a_users_onnx_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine_table, "_own_python", lambda engine: Path(sys.executable))
+    monkeypatch.setattr(engine_table, "_python", lambda engine: Path(sys.executable))
     assert rivals.Rivals.find(session_of(), None).names == ("onnxruntime", "openvino")
     assert rivals.Rivals.find(session_of(source="zoo:resnet18"), None).names == ("onnxruntime", "openvino", "torch")
     assert rivals.Rivals.find(session_of(), ["torch"]).names == ("torch",)
+
+
+def test_a_reason_names_the_engines_that_could_run_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As where PyTorch is the only engine.
+    has_torch = lambda engine: Path(sys.executable) if engine.name == "torch" else None  # noqa: E731
+    monkeypatch.setattr(engine_table, "_python", has_torch)
+    reason = "ONNX Runtime and OpenVINO are not installed; see: passsearch toolchain install onnxruntime"
+    assert rivals.Rivals.find(session_of(), None).reason == reason
+    monkeypatch.setattr(engine_table, "_python", lambda engine: None)
+    reason = "PyTorch (eager) is not installed; see: passsearch toolchain install torch"
+    assert rivals.Rivals.find(session_of("exported"), None).reason == reason
+
+
+@pytest.mark.parametrize(("export_s", "exports"), [(0.0, 1), (1000.0, 0)], ids=["longer than before", "too long"])
+def test_an_export_for_an_engine_is_within_the_time_limit(
+    export_s: float, exports: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_table, "_python", lambda engine: Path(sys.executable))
+    session, clock_s, made = session_of(), 0.0, []
+
+    def export() -> ModelFile:
+        nonlocal clock_s
+        clock_s += 1000.0
+        made.append("file")
+        return session_of("torchscript").model  # type: ignore[no-any-return]
+
+    session.model = replace(session.model, otherwise=export, export_s=export_s)
+    found, built = rivals.Rivals.find(session, ["torch"]), SimpleNamespace(run_s=0.001)
+    limit = TimeLimit(500.0, lambda: clock_s)
+    evaluator: Any = None  # no process may start
+    compared = found.compare(evaluator, Candidate(), built, time_limit=limit)  # type: ignore[arg-type]
+    assert compared.reason == "no time was left to measure PyTorch (eager) beside it" and len(made) == exports
 
 
 def test_engines_run_the_sizes_that_the_network_is_compiled_for(tmp_path: Path) -> None:
@@ -154,7 +239,7 @@ def test_a_failure_of_the_compiled_network_is_not_called_the_engines() -> None:
 
 
 def test_more_engines_and_slower_networks_take_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_table, "_own_python", lambda engine: Path(sys.executable))
+    monkeypatch.setattr(engine_table, "_python", lambda engine: Path(sys.executable))
     one, two = (rivals.Rivals.find(session_of(), names) for names in (["openvino"], ["openvino", "onnxruntime"]))
     assert 5 < one.process_s(1e-4) < one.process_s(0.1) < one.process_s(0.5) < 25
     assert one.process_s(0.1) < two.process_s(0.1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.core import physical_cores, processes, usable_processors
+from passsearch.core import child_environment, physical_cores, processes, usable_processors
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,10 @@ def test_one_processor_of_every_core_comes_first(
     monkeypatch.setattr(processes, "_SIBLINGS", f"{tmp_path}/{{}}")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: affinity)
     assert usable_processors() == order and physical_cores() == cores
+
+
+def test_processes_report_nothing_unless_the_user_lets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    assert child_environment()["ORT_DISABLE_TELEMETRY"] == "1"
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
+    assert child_environment()["ORT_DISABLE_TELEMETRY"] == "0"

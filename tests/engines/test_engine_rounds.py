@@ -3,19 +3,23 @@
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import psutil
 import pytest
 
 from passsearch.core import TensorType, TimeLimit, strict_limit
 from passsearch.engines import (
+    EngineFailure,
     EnginePlan,
     EngineSpec,
     EngineTiming,
@@ -141,7 +145,7 @@ def test_an_engine_that_dies_of_several_inferences_keeps_its_single_ones(
     record = comparison.records[0]
     assert record.failure == ""
     assert [len(visits) for visits in record.visits] == [2, 2]
-    assert record.no_rates == {2: "the process ended with status -6 at `together`"}
+    assert record.no_rates == {2: "the process was killed by SIGABRT at `together`"}
 
 
 class Counter:
@@ -281,6 +285,62 @@ def test_an_engine_that_outlasts_the_time_limit_fails(
     timing.run_process()
     assert time.monotonic() - begin_s < 60
     assert timing.comparison.records[0].failure.startswith("no answer to `open` within")
+
+
+def test_a_signal_from_outside_is_an_accident_and_one_of_the_engine_is_none(tmp_path: Path) -> None:
+    source = "import os\ndef open_engine(model, *, number, **_):\n    os.kill(os.getpid(), number)\n"
+    (tmp_path / "dying.py").write_text(source)
+    network = tmp_path / "network.onnx"
+    network.touch()
+    options: Any = {"environment": {"PYTHONPATH": str(tmp_path)}}
+    for number, is_accident in ((signal.SIGKILL, True), (signal.SIGTERM, True), (signal.SIGSEGV, False)):
+        spec = EngineSpec("dying", "dying", Path(sys.executable), network, settings={"number": number}, **options)
+        timing = EngineTiming([], references=[spec], types=TYPES, plan=PLAN, folder=tmp_path / "rounds")
+        with pytest.raises(EngineFailure, match=f"killed by {number.name} at `open`") as caught:
+            timing.run_process()
+        assert caught.value.is_accident == is_accident
+
+
+SLOW = """
+import time
+from types import SimpleNamespace
+
+def open_engine(model, *, seconds, **_):
+    outputs = lambda given: [*given.values()]
+    infer = lambda: time.sleep(seconds)
+    return SimpleNamespace(threads=1, versions={}, settings={}, outputs=outputs, infer=infer)
+"""
+COMPARE = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from passsearch.core import TensorType
+from passsearch.engines import EnginePlan, EngineSpec, compare
+
+folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
+options = {"settings": {"seconds": seconds}, "environment": {"PYTHONPATH": str(folder)}}
+spec = EngineSpec("slow", "slow_engine", Path(sys.executable), folder / "network.onnx", **options)
+types = {"image": TensorType((1, 3, 16, 16), "float32")}
+plan = EnginePlan(threads=1, processes=1, rounds=1, most=1)
+compare([spec], reference=replace(spec, name="reference"), types=types, plan=plan, folder=folder / "rounds")
+"""
+
+
+def test_a_killed_comparison_leaves_no_process_and_its_files_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "slow_engine.py").write_text(SLOW)
+    (tmp_path / "network.onnx").touch()
+    (temporary := tmp_path / "temporary").mkdir()
+    words, environment = [sys.executable, "-c", COMPARE, tmp_path], {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen([*words, "600"], env=environment) as comparison:
+        while not list(temporary.glob("*/slow/0.npy")):  # its first inference; that of the rounds takes ten minutes
+            time.sleep(0.01)
+        engines = psutil.Process(comparison.pid).children()
+        comparison.kill()
+    _, alive = psutil.wait_procs(engines, timeout=10)
+    assert engines and not alive
+    assert list(temporary.iterdir())
+    subprocess.run([*words, "0"], env=environment, check=True)
+    assert not list(temporary.iterdir())
 
 
 def test_outputs_that_deviate_are_a_failure(onnxruntime_python: Path, small_network: Path, tmp_path: Path) -> None:

@@ -26,10 +26,10 @@ def test_only_a_slow_engine_is_called_slow() -> None:
     assert engine_row(record([[3.0]], [[2.0]]), plan=PLAN)["note"] == "slow: one inference in 2 of 2 processes"
     assert "note" not in engine_row(record([[0.2], [0.2]], [[0.2], [0.1]]), plan=PLAN)
     stopped = record([[0.2], [0.2]], [[0.2]])
-    stopped.not_revived = "the process ended with status -6 at `open`"
+    stopped.not_revived = "the process was killed by SIGABRT at `open`"
     assert engine_row(stopped, plan=PLAN)["note"] == (
         "fewer rounds in 1 of 2 processes: "
-        "the network did not load again after a crash (the process ended with status -6 at `open`)"
+        "the network did not load again after a crash (the process was killed by SIGABRT at `open`)"
     )
 
 

@@ -58,3 +58,11 @@ def test_the_doctor_lists_every_engine() -> None:
     assert findings["engine openvino"].remedy == "Run: passsearch toolchain install openvino"
     # No engine is needed for a search, so none of them makes the doctor's answer negative.
     assert {finding.ok for finding in findings.values()} == {None}
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_the_doctor_sees_the_engines_of_this_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_table, "find_spec", lambda module: find_spec("sys") if module != "torch" else None)
+    findings = {finding.name: finding for finding in engine_findings()}
+    assert findings["engine onnxruntime"].ok and sys.executable in findings["engine onnxruntime"].detail
+    assert findings["engine torch"].ok is None

@@ -11,7 +11,7 @@ import pytest
 from passsearch.core import BuildOptions, Candidate, Failure, TimeLimit
 from passsearch.errors import EnvironmentFault
 from passsearch.evaluate import Built
-from passsearch.results import FailedRival, RivalComparison
+from passsearch.results import FailedRival, MeanLatency, Rival, RivalComparison, StatedRatio
 from passsearch.search import Scored
 from passsearch.search.rivals import compare_winner, planned_s, with_rivals
 from passsearch.store import Log
@@ -22,6 +22,10 @@ WINNER = Scored(
 )
 
 
+RATIO, LATENCY = StatedRatio(1.2), MeanLatency(0.1, None)
+RIVAL = Rival(RATIO, RATIO, LATENCY, LATENCY)
+
+
 @dataclass
 class Engines:
     """Two engines of which a process takes ten seconds, as far as a time limit allows."""
@@ -30,6 +34,7 @@ class Engines:
     processes: int = 3
     limits_s: list[float] = field(default_factory=list)
     error: BaseException | type[BaseException] | None = None
+    found: list[RivalComparison] = field(default_factory=list)
 
     def process_s(self, latency_s: float) -> float:
         return PROCESS_S
@@ -38,6 +43,8 @@ class Engines:
         self.limits_s.append(time_limit.left_s())
         if self.error is not None:
             raise self.error
+        if self.found:
+            return self.found.pop(0)
         count = min(self.processes, int(time_limit.left_s() / PROCESS_S + 0.01))
         return RivalComparison({"torch": FailedRival("it crashed")}, "" if count else "no time", count, 0.0, 5.0)
 
@@ -112,6 +119,23 @@ def test_a_machine_that_fails_in_the_comparison_is_the_reason_and_ends_nothing(l
     assert compare(Engines(error=error), log).reason == str(error)
     complete = compare(Engines(), log, left_s=20.0)
     assert compare(Engines(error=error), log) == complete, "which is not lost"
+
+
+@pytest.mark.parametrize(("accidents", "calls"), [(0, 1), (1, 2), (2, 3)])
+def test_an_accident_is_measured_again_and_costs_no_ratio(log: Log, accidents: int, calls: int) -> None:
+    killed = FailedRival("the process was killed by SIGKILL at `infer`", is_accident=True)
+    found = [RivalComparison({"onnxruntime": RIVAL, "torch": killed}, processes=3)] * accidents
+    found += [RivalComparison({"onnxruntime": RIVAL, "torch": RIVAL}, processes=3)]
+    engines = Engines(found=found)
+    seen = [compare(engines, log) for _ in range(3)]
+    assert len(engines.limits_s) == calls
+    assert [len(each.measured) for each in seen] == [*[1] * accidents, 2, 2, 2][:3]
+
+
+def test_an_accident_without_any_ratio_is_not_kept(log: Log) -> None:
+    killed = FailedRival("the process was killed by SIGKILL at `open`", is_accident=True)
+    engines = Engines(found=[RivalComparison({"torch": killed}, processes=1)])
+    assert compare(engines, log).engines == {"torch": killed} and not log.kinds
 
 
 def test_the_time_of_an_earlier_start_is_none_of_the_search() -> None:

@@ -22,6 +22,9 @@ class Words:
     def fill(self, skeleton: str) -> str:
         return " ".join(self.by_digest[word] for word in skeleton.split())
 
+    def release(self) -> None:
+        pass
+
     def missing(self, digests: frozenset[str]) -> list[str]:
         return [digest for digest in digests if digest not in self.by_digest]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import sys
 from pathlib import Path
@@ -12,12 +13,16 @@ import onnx
 import tvm
 import tvm_ffi
 from onnx import TensorProto, helper
+from tvm import relax
 
 from passsearch.core import BuildOptions
+from passsearch.dialects import constant_table
 from passsearch.dialects.contract import Artifact, ModelSource
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.separate_weights import weight_bytes
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, schedule_cpu
 from passsearch.standalone.relax.deployment import separate_weights
+from passsearch.standalone.relax.deployment.lowering import target_options
 from passsearch.standalone.relax.deployment.network_file import read_network
 from passsearch.worker.state_cache import StateCache
 
@@ -26,6 +31,7 @@ SIDE = 1024
 
 def main() -> None:
     """Print what holds."""
+    constant_table.RELEASED_BYTES = schedule_cpu.PAGED_BYTES = 1  # else a test needs weights of 16 MiB
     folder, bridge = Path(sys.argv[1]), RelaxBridge("llvm")
     states = StateCache(bridge, budget_bytes=1 << 40, folder=folder / "states")
     network, weights = write_network(folder)
@@ -46,8 +52,14 @@ def main() -> None:
     files = [next((folder / name / "constants").iterdir()) for name in ("first", "second")]
     state = next((folder / "states" / "constants").iterdir())
     expected = np.ones((1, SIDE), "float32") @ weights + 1
+    packed, without_room = schedule(own), schedule_without_room(own)
+    read_bytes = resident_bytes(folder / "states")
+    states.release()
     answer = {
         "case": "large weights",
+        "packed in a file": in_files(packed, "(deleted)"),
+        "packed without room": bool(tvm_ffi.structural_equal(packed, without_room)),
+        "given back": resident_bytes(folder / "states") == 0 < read_bytes,
         "mapped": in_files(own, str(folder / "states")),
         "equal": bool(tvm_ffi.structural_equal(module, own)),
         "saved": bool(tvm_ffi.structural_equal(module, saved)),
@@ -90,6 +102,29 @@ def read_without_folder(path: Path) -> tvm.IRModule:
     """Read a network by a path in whose folder no file can be made, not even by root."""
     with path.open("rb") as file:
         return read_network(Path(f"/proc/self/fd/{file.fileno()}"))
+
+
+def schedule(module: tvm.IRModule) -> tvm.IRModule:
+    """Schedule a network, which packs its weights."""
+    with tvm.target.Target(target_options("llvm -mcpu=x86-64-v3")), tvm.transform.PassContext(opt_level=4):
+        return tvm.transform.Sequential([relax.transform.LegalizeOps(), ScheduleCPU()])(module)
+
+
+def schedule_without_room(module: tvm.IRModule) -> tvm.IRModule:
+    """Schedule a network where a file cannot hold its large weight."""
+    with patch.object(os, "posix_fallocate", side_effect=OSError("no room")):
+        return schedule(module)
+
+
+def resident_bytes(folder: Path) -> int:
+    """Return the size of the pages of files in a folder that are in the memory of this process."""
+    is_of_folder, total = False, 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+            is_of_folder = str(folder) in line
+        elif is_of_folder and line.startswith("Rss:"):
+            total += 1024 * int(line.split()[1])
+    return total
 
 
 def read_without_room(path: Path) -> tvm.IRModule:

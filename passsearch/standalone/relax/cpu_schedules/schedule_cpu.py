@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import mmap
+import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,6 +24,9 @@ from .open_sizes import OpenScheduler
 from .registers import Registers
 from .scheduler import Scheduler
 from .tiling import Settings
+
+PAGED_BYTES = 1 << 24
+"""Size of packed weights from which they are in temporary files."""
 
 PACKED = "_packed"
 """End of the name of a function that reads weights in another layout."""
@@ -167,9 +174,24 @@ def _tensor(values: Any) -> Any:
     # Not by ``relax.const`` of numpy's array, which narrows 64 bits to 32.
     if not hasattr(np, str(values.dtype)):
         return tvm.runtime.tensor(values)
+    with contextlib.suppress(OSError):  # no room on the disk
+        if values.nbytes >= PAGED_BYTES:
+            return _paged(values)
     tensor = tvm.runtime.empty(values.shape, str(values.dtype))
     np.copyto(np.from_dlpack(tensor), values)
     return tensor
+
+
+def _paged(values: Any) -> Any:
+    """Return a copy in a temporary file without a name, whose pages need not stay in memory."""
+    with tempfile.TemporaryFile() as file:
+        # Without room for all of it, a later write to the memory would end the process.
+        os.posix_fallocate(file.fileno(), 0, values.nbytes)
+        pages = mmap.mmap(file.fileno(), values.nbytes)
+    array = np.frombuffer(pages, values.dtype).reshape(values.shape)
+    np.copyto(array, values)
+    pages.madvise(mmap.MADV_DONTNEED)
+    return tvm.runtime.from_dlpack(array)
 
 
 def _digest(values: Any) -> bytes:
