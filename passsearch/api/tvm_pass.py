@@ -10,14 +10,14 @@ from passsearch.api.common import catalog_paths
 from passsearch.api.compiled_function import own_toolchain
 from passsearch.api.pipeline_file import load_pipeline
 from passsearch.catalog import bind_pipeline, load
-from passsearch.core import Pipeline, check_arguments, expand_home, suggest_name
-from passsearch.dialects import Dialect, dialect
+from passsearch.core import Pipeline, check_arguments, expand_home, install_command, suggest_name
+from passsearch.dialects import DIALECTS, Dialect, dialect
 from passsearch.errors import UserError
 
 
 @check_arguments
 def pipeline(name: str | Path, *, catalogs: Sequence[str | Path] = (), trust: bool = False) -> Any:
-    """Return a pass for ``tvm.compile(module, target, relax_pipeline=passsearch.pipeline(name))``; Relax only.
+    """Return a pass for the argument of ``tvm.compile`` that takes a pipeline of the compiler.
 
     It applies the passes of the pipeline and TVM's lowering for the virtual machine, in this process: what the compiler
     does with a module that makes it crash ends this process, too. Nothing is checked; ``compile`` compares outputs.
@@ -28,13 +28,14 @@ def pipeline(name: str | Path, *, catalogs: Sequence[str | Path] = (), trust: bo
         trust: True to use passes that only a folder names.
 
     Raises:
-        UserError: There is no such pipeline, it is of another dialect, or this interpreter has no TVM of Relax.
+        UserError: There is no such pipeline, it is of another dialect, or this interpreter has no TVM that takes one.
         ValueError: By ``tvm.compile``: it was given no target, or a pass fails.
     """
     own = own_toolchain()
     compiler = None if own is None else dialect(own.dialect)
     if compiler is None or not compiler.pipeline_maker:
-        raise UserError("This interpreter has no TVM of Relax; run there: pip install -e '.[relax]'")
+        fitting = next(name for name, each in DIALECTS.items() if each.pipeline_maker)
+        raise UserError(f"This interpreter has no TVM that takes a pipeline; run there: {install_command(fitting)}")
     files = catalog_paths(catalogs)
     steps, factories = _read(name, files, compiler, trust=trust)
     # Behind the others, as in a worker: a file beside a catalog must not hide an installed module.

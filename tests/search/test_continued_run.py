@@ -124,13 +124,13 @@ def planned(earlier_limit_s: float, *, spent_s: float) -> tuple[float, list[str]
 
 
 def test_a_longer_confirmation_cuts_off_nothing_that_an_earlier_start_has_found() -> None:
-    assert planned(math.inf, spent_s=0.0)[0] == 68.0
+    assert planned(math.inf, spent_s=0.0)[0] == 65.0
     assert planned(100.0, spent_s=100.0)[0] == 97.0, "the earlier search went on to its end"
     assert planned(100.0, spent_s=80.0)[0] == 80.0, "but it was interrupted"
-    assert planned(100.0, spent_s=20.0)[0] == 68.0
+    assert planned(100.0, spent_s=20.0)[0] == 65.0
 
 
 def test_the_plan_of_a_continued_run_is_of_the_time_that_is_left() -> None:
-    assert planned(math.inf, spent_s=0.0)[1] == ["plan: search 68 s, confirm 102 s"]
+    assert planned(math.inf, spent_s=0.0)[1] == ["plan: search 65 s, confirm 105 s"]
     notes = planned(100.0, spent_s=80.0)[1]
     assert notes == ["earlier starts took 80 s of the time limit of 170 s", "plan: search 0 s, confirm 90 s"]
