@@ -5,15 +5,12 @@ from html import escape
 from typing import Any
 
 from passsearch.core import printable
-from passsearch.results import Build, Interval, Latency, NamedPipeline, Record, Reference, StatedRatio
+from passsearch.results import Build, Interval, Latency, NamedPipeline, Record, Reference, StatedRatio, says_nothing
 
 MISSING = "–"
 
 MOST_FLOOR = 1.0
 """Largest noise floor that is printed; results of earlier versions have floors of 1e10 %."""
-
-WIDEST = 10
-"""Largest quotient of the ends of an interval that is printed; two processes that differ give wider ones."""
 
 
 def lookup(document: Mapping[str, Any] | Record | None, *keys: str) -> Any:
@@ -97,12 +94,6 @@ def is_below(ratio: StatedRatio | None, limit: float) -> bool:
 def is_beyond(interval: Interval, other: Interval) -> bool:
     """Return whether an interval is above all of another one."""
     return interval[0] is not None and other[1] is not None and interval[0] > other[1]
-
-
-def says_nothing(interval: Sequence[float | None] | None) -> bool:
-    """Return whether an interval is so wide that its ends, which can have 20 digits, are not printed."""
-    low, high = interval or (None, None)
-    return low is not None and high is not None and low > 0 and high > WIDEST * low
 
 
 def format_latency_ms(latency: Latency | None) -> str:

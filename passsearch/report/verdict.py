@@ -11,9 +11,16 @@ from passsearch.report.formatting import (
     format_pipeline,
     format_ratio,
     is_below,
+)
+from passsearch.results import (
+    BUSY_PERCENT,
+    RunResult,
+    StatedRatio,
+    Verdict,
+    disturbed_percent,
+    is_disturbed,
     says_nothing,
 )
-from passsearch.results import BUSY_PERCENT, RunResult, StatedRatio, Verdict, disturbed_percent, is_disturbed
 
 EQUAL_COMPILES = 0.1
 """Largest gain that "no significant difference in compile time" may overlook. An interval that reaches further decides

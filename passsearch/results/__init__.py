@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from passsearch.results.compilation import ChosenPipeline, Compilation, TriedPipeline
     from passsearch.results.corpus import Corpus, CorpusNetwork, CorpusProcessor, CorpusSearch
     from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
-    from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio
+    from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio, says_nothing
     from passsearch.results.profile import (
         BlockTime,
         KernelCall,
@@ -186,6 +186,7 @@ __all__ = [
     "disturbed_percent",
     "is_disturbed",
     "is_withheld",
+    "says_nothing",
     "winner_latency",
 ]
 

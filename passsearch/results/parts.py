@@ -1,6 +1,6 @@
 """What several documents have: the compiler, the device, ratios, and the outcome."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
@@ -12,6 +12,16 @@ Positive: TypeAlias = Annotated[float, Allowed(above=0)]
 
 Interval: TypeAlias = tuple[Positive | None, Positive | None]
 """The ends of a confidence interval; ``None`` for one that is infinite."""
+
+
+WIDEST = 10
+"""Largest quotient of the ends of an interval that decides anything; two processes that differ give wider ones."""
+
+
+def says_nothing(interval: Sequence[float | None] | None) -> bool:
+    """Return whether an interval is too wide to decide anything; its ends, which can have 20 digits, are not shown."""
+    low, high = interval or (None, None)
+    return low is not None and high is not None and low > 0 and high > WIDEST * low
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from passsearch.results.parts import Interval, StatedRatio
+from passsearch.results.parts import Interval, StatedRatio, says_nothing
 from passsearch.results.record import Record, left_out
 
 
@@ -78,7 +78,7 @@ class Rival(Record):
 
     @property
     def _intervals(self) -> list[Interval]:
-        return [ratio.interval for ratio in self.ratios if ratio.interval]
+        return [ratio.interval for ratio in self.ratios if ratio.interval and not says_nothing(ratio.interval)]
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,8 @@ def test_both_estimates_decide_whether_a_rival_is_ahead(document: CompiledNetwor
     assert document.is_slower
     document["rivals"] = {"onnxruntime": rival(ratio(0.95, 0.9, 0.99), ratio(0.97, 0.9, 1.04))}
     assert document.is_slower and headline(document).startswith("Take ONNX Runtime"), "one whole interval is enough"
+    document["rivals"] = {"onnxruntime": rival(ratio(0.01, 0.0001, 0.5), ratio(0.02, 0.0001, 0.5))}
+    assert not document.is_slower, "an interval with ends a factor of 5,000 apart decides nothing"
     document["rivals"] = {"onnxruntime": BEHIND, "openvino": BEHIND}
     assert not document.is_slower
 
