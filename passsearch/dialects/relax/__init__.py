@@ -19,6 +19,7 @@ DIALECT = Dialect(
     has_cases=True,
     opener="passsearch.dialects.relax.compiled:open_network",
     checker="passsearch.dialects.relax.check:check_entry",
+    padding_prover="passsearch.dialects.relax.padding:prove_padding",
     # Relax has no opt levels; the levels here are those of ``lowering.py``.
     baselines=(
         Candidate(build=BuildOptions(opt_level=0), name="none"),
