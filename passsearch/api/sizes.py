@@ -24,6 +24,7 @@ from passsearch.evaluate import DEPLOYMENT_SEED, WorkerEvaluator
 from passsearch.export import ARTIFACT_FOLDER
 from passsearch.measure import digest
 from passsearch.results import CompiledSizes
+from passsearch.standalone.deployment.checked_files import Built
 
 T = TypeVar("T")
 
@@ -74,6 +75,10 @@ def size_record(evaluator: WorkerEvaluator, expected: Sequence[Any], *, open_rea
             {"name": case.name, "function": case.entry, "inputs": dict(_shapes(case))}  # type: ignore[dict-item]
             for case in buckets
         ],
+        "inputs": [
+            [name, kind.dtype, [f"{name}_{axis}" if axis in growing[name] else size for axis, size in enumerate(kind.shape)]]
+            for name, kind in buckets[0].inputs.items()
+        ],
         "growing": dict(growing),  # type: ignore[dict-item]
         "open": bool(between),
         "open_reason": open_reason,
@@ -87,6 +92,11 @@ def read_sizes(folder: Path) -> CompiledSizes | None:
     """Return what a deployment's build has found out of its sizes; ``None`` where it has one, or was not built."""
     file = folder / ARTIFACT_FOLDER / SIZES
     return CompiledSizes.from_json(json.loads(file.read_text())) if file.exists() else None
+
+
+def sized_inputs(built: Built, sizes: Mapping[str, Any]) -> Any:
+    """Return ``[name, dtype, shape]`` of each input of a network of several sizes; an open size has a name."""
+    return built.inputs.get(OPEN) or sizes["inputs"]
 
 
 def _shapes(case: Case) -> dict[str, list[int]]:

@@ -38,6 +38,7 @@ class Value:
         fill: By axis, the number of all elements beyond the smaller shape.
         inputs: Names of the inputs that it is computed from.
         masks: Names of the inputs whose zeros hide.
+        is_masked: True once a mask was added to it.
     """
 
     small: Shape
@@ -46,6 +47,7 @@ class Value:
     fill: Mapping[int, float] = field(default_factory=dict)
     inputs: frozenset[str] = frozenset()
     masks: frozenset[str] = frozenset()
+    is_masked: bool = False
 
     @property
     def padded(self) -> list[int]:
@@ -79,7 +81,8 @@ def _joined(values: Sequence[Value], small: Shape, large: Shape, fill: Mapping[i
     inputs = frozenset[str]().union(*(value.inputs for value in values))
     masks = frozenset[str]().union(*(value.masks for value in values))
     padded = {axis for axis, pair in enumerate(zip(small, large, strict=True)) if pair[0] != pair[1]}
-    return Value(small, large, None, {axis: number for axis, number in fill.items() if axis in padded}, inputs, masks)
+    own = {axis: number for axis, number in fill.items() if axis in padded}
+    return Value(small, large, None, own, inputs, masks, any(value.is_masked for value in values))
 
 
 def computed(function: Callable[..., Array], values: Sequence[Value]) -> Value | None:
@@ -105,7 +108,7 @@ def elementwise(name: str, function: Callable[..., Array] | None, values: Sequen
     values = [value.promised for value in values]
     small = np.broadcast_shapes(*(value.small for value in values))
     large = np.broadcast_shapes(*(value.large for value in values))
-    fill, masks = {}, frozenset[str]()
+    fill, masks, is_masked = {}, frozenset[str](), False
     for axis in range(len(large)):
         places = [axis - len(large) + len(value.large) for value in values]
         fills = [_fill_at(value, place) for value, place in zip(values, places, strict=True)]
@@ -113,13 +116,15 @@ def elementwise(name: str, function: Callable[..., Array] | None, values: Sequen
         if number is None or small[axis] == large[axis]:
             continue
         fill[axis] = number
-        if number <= HIDES and None in fills:
-            for value, place, own in zip(values, places, fills, strict=True):
-                if own is not None and value.large[place : place + 1] == large[axis : axis + 1]:
+        if number <= HIDES and name in ("add", "where"):
+            is_masked = True
+            for value, place, own in zip(values[:1] if name == "where" else values, places, fills, strict=False):
+                hides = name == "where" or (own is not None and own <= HIDES and not value.is_masked)
+                if hides and place >= 0 and place in value.padded:
                     _require_shown(value, place, is_condition=name == "where")
                     masks |= value.inputs
     result = _joined(values, small, large, fill)
-    return replace(result, masks=result.masks | masks)
+    return replace(result, masks=result.masks | masks, is_masked=result.is_masked or is_masked)
 
 
 def _require_shown(mask: Value, axis: int, *, is_condition: bool) -> None:

@@ -17,6 +17,7 @@ import network_loader
 import rebuild_checks
 import separate_weights
 import size_choice
+import sized_network
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -87,7 +88,7 @@ class Relax:
         def open_sized(choice: Any) -> Any:
             return network_loader.open_sized(folder, inputs, device, choice)
 
-        size_choice.write_sizes(record, runs, open_sized, folder, rebuild_checks.output_deviation)
+        sized_network.write_sizes(record, runs, open_sized, folder, rebuild_checks.output_deviation)
 
 
 def _shape(shape: Any) -> list[Any]:

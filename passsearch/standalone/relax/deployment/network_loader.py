@@ -12,6 +12,7 @@ import loader_command
 import machine_pool
 import separate_weights
 import size_choice
+import sized_network
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -22,7 +23,7 @@ NETWORK = "network.so"
 def load(
     folder: str | Path, device: str | None = None, function: str | None = None, machines: int | None = None
 ) -> Any:
-    """Return a built network or one of its functions; see ``machine_pool.Network`` and ``size_choice.SizedNetwork``.
+    """Return a built network or one of its functions; see ``machine_pool.Network`` and ``sized_network.SizedNetwork``.
 
     Args:
         folder: What build_model.py has written.
@@ -73,7 +74,7 @@ def open_sized(
     """Return a network of several sizes, whose files are not checked."""
     # One machine has all functions: a machine for each would copy the weights that they share.
     make = _machine_maker(folder, device, [*inputs])
-    return size_choice.SizedNetwork(make, inputs, choice, machines if device == "cpu" else 1)
+    return sized_network.SizedNetwork(make, inputs, choice, machines if device == "cpu" else 1)
 
 
 def _machine_maker(folder: Path, device: str, functions: list[str], *, held: dict[str, Any] | None = None) -> Any:

@@ -6,14 +6,8 @@ to the next larger one, and the outputs are cut; all others take the function of
 
 from __future__ import annotations
 
-import json
-import statistics
-import time
-from pathlib import Path
 from typing import Any
 
-import loader_command
-import machine_pool
 import numpy as np
 
 SIZES = "sizes.json"
@@ -21,9 +15,6 @@ SIZES = "sizes.json"
 
 OPEN = "main__open"
 """Name of the function of open sizes."""
-
-TIMED_S, MOST_CALLS = 0.4, 50
-"""Seconds and calls that a size is timed for at most, once the network is built."""
 
 
 class Choice:
@@ -36,6 +27,14 @@ class Choice:
     def __init__(self, record: dict[str, Any]) -> None:
         self.record = record
         self._buckets = record["buckets"]
+
+    def signature(self, inputs: dict[str, Any]) -> Any:
+        """Return ``[name, dtype, shape]`` of each input; an open size has a name in place of a number.
+
+        Args:
+            inputs: The same by entry function.
+        """
+        return inputs.get(OPEN) or self.record["inputs"]
 
     def exact(self, arrays: dict[str, Any]) -> Any:
         """Return the bucket of these shapes; ``None`` if there is none."""
@@ -77,145 +76,12 @@ def pad(arrays: dict[str, Any], bucket: Any) -> dict[str, Any]:
 
 
 def cut(outputs: list[Any], arrays: dict[str, Any], cuts: Any) -> list[Any]:
-    """Return the part of outputs that belongs to inputs before they were padded."""
+    """Return the part of outputs, arrays or tensors, that belongs to inputs before they were padded."""
     parts = []
     for output, axes in zip(outputs, cuts):
         sizes = list(output.shape)
         for axis, (name, place) in axes.items():
             sizes[int(axis)] = arrays[name].shape[place]
-        parts.append(np.ascontiguousarray(output[tuple(map(slice, sizes))]))
+        part = output[tuple(map(slice, sizes))]
+        parts.append(part.contiguous() if hasattr(part, "contiguous") else np.ascontiguousarray(part))
     return parts
-
-
-class SizedNetwork:
-    """A network of several sizes. Call it like ``machine_pool.Network``, which it is for every size.
-
-    Attributes:
-        machines: The largest number of calls that run at once.
-    """
-
-    def __init__(self, make: Any, inputs: dict[str, Any], choice: Choice, machines: int | None = None) -> None:
-        """Make the first machine.
-
-        Args:
-            make: Function that returns another machine: a function of the name of an entry function and of arrays.
-            inputs: By entry function, ``[name, dtype, shape]`` of each input in order.
-            choice: Chooses the function.
-            machines: The largest number of calls that run at once; by default one for each processor.
-        """
-        self.choice, self._pool = choice, machine_pool.MachinePool(make, machines)
-        self.machines = self._pool.machines
-        first = inputs[choice.record["buckets"][0]["function"]]
-        growing = choice.record["growing"]
-        opened = inputs.get(OPEN) or [
-            [name, dtype, [f"{name}_{axis}" if axis in growing[name] else size for axis, size in enumerate(shape)]]
-            for name, dtype, shape in first
-        ]
-        self._signature = machine_pool.Signature(opened)
-
-    @property
-    def inputs(self) -> Any:
-        """``[name, dtype, shape]`` of each input in order; an open size has a name in place of a number."""
-        return self._signature.inputs
-
-    def __call__(self, *arrays: Any, **named: Any) -> list[Any]:
-        """Run the network once; raise ``InputError`` for inputs that it does not take."""
-        own = self._signature.check(self._signature.by_name(arrays, named))
-        bucket = self.choice.exact(own)
-        if bucket is not None:
-            return self.run(bucket["function"], own)
-        bucket = self.choice.padded(own)
-        if bucket is not None:
-            return self.run_padded(bucket, own)
-        if not self.choice.record["open"]:
-            raise machine_pool.InputError(self.choice.refusal(own))
-        return self.run(OPEN, own)
-
-    def run(self, function: str, arrays: dict[str, Any]) -> list[Any]:
-        """Run one function."""
-        return self._pool.run(function, arrays)  # type: ignore[no-any-return]
-
-    def run_padded(self, bucket: Any, arrays: dict[str, Any]) -> list[Any]:
-        """Run the function of a bucket on smaller inputs."""
-        outputs = self.run(bucket["function"], pad(arrays, bucket))
-        return cut(outputs, arrays, self.choice.record["padding"]["outputs"])
-
-
-def write_sizes(record: Any, runs: Any, open_sized: Any, folder: Path, deviation_of: Any) -> None:
-    """Compare padded calls, time all sizes, and write what chooses a size into a built folder.
-
-    Args:
-        record: The content of the pipeline file.
-        runs: Name, inputs and outputs of every entry function, at every size it was checked at.
-        open_sized: Makes a ``SizedNetwork`` of a choice.
-        folder: The built folder.
-        deviation_of: Returns by how much an output deviates from one that the pipeline file has.
-    """
-    sizes = {**record["sizes"]}
-    network = open_sized(Choice(sizes))
-    expected = iter(sizes.pop("expected"))
-    between = []
-    for entry, inputs, outputs in runs:
-        if entry != OPEN:
-            continue
-        source = [next(expected) for _ in outputs] if record["sizes"]["expected"] else []
-        row = {"inputs": {name: list(array.shape) for name, array in inputs.items()}}
-        shown = _shown(sizes, inputs)
-        if shown is not inputs:
-            source, outputs = [], network.run(OPEN, shown)
-        bucket = network.choice.padded(shown)
-        calls = {"open": lambda shown=shown: network.run(OPEN, shown)}
-        if bucket is not None:
-            calls["padded"] = lambda shown=shown, bucket=bucket: network.run_padded(bucket, shown)
-            padded = calls["padded"]()
-            deviations = [loader_command.deviation(*pair) for pair in zip(padded, outputs)]
-            deviations += [deviation_of(*pair) for pair in zip(padded, source)]
-            row.update(bucket=bucket["name"], deviation=float(np.max(deviations)))
-        between.append({**row, **_times(calls)})
-    if sizes["padding"]:
-        worst = float(np.max([row["deviation"] for row in between if "deviation" in row] or [np.inf]))
-        # A deviation that is NaN compares as false, and must fail.
-        if not worst <= record["tolerance"]:
-            reason = f"padded calls deviate by {worst:.2g} of the largest value, {record['tolerance']:.2g} is allowed"
-            sizes.update(padding=None, padding_reason=reason)
-    sizes["between"] = between
-    examples = {entry: inputs for entry, inputs, _ in runs if entry != OPEN}
-    for bucket in sizes["buckets"]:
-        function = bucket["function"]
-        bucket["seconds"] = _times({"": lambda f=function: network.run(f, examples[f])})["_s"]
-    print(f"sizes between the compiled ones: {_fate(sizes)}")
-    (folder / SIZES).write_text(json.dumps(sizes, indent=1))
-
-
-def _fate(sizes: Any) -> str:
-    if sizes["padding"]:
-        return "padded to the next larger one"
-    fallback = "the function of open sizes" if sizes["open"] else "refused"
-    return f"{fallback}; not padded, because {sizes['padding_reason']}"
-
-
-def _shown(sizes: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return inputs with masks that leave at least the first position of each row."""
-    if not sizes["padding"] or Choice(sizes).shows(inputs):
-        return inputs
-    shown = dict(inputs)
-    for name in sizes["padding"]["masks"]:
-        shown[name] = inputs[name].copy()
-        shown[name][tuple(0 if axis in sizes["growing"][name] else slice(None) for axis in range(shown[name].ndim))] = 1
-    return shown
-
-
-def _times(calls: dict[str, Any]) -> dict[str, float]:
-    """Return the median seconds of some calls, which take turns, by name with the suffix ``_s``."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    end = time.perf_counter() + TIMED_S * len(calls)
-    for _ in range(MOST_CALLS):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
-        if time.perf_counter() > end:
-            break
-    return {f"{name}_s": statistics.median(each) for name, each in seconds.items()}
