@@ -129,9 +129,7 @@ def _rounds(engines: dict[str, _Engine], chosen: Any, folder: Path) -> dict[str,
             "bucket": next((size for size in BUCKETS if size >= length), None),
             "median_s": {name: median(own) for name, own in times[length].items()},
             "first_s": {name: first[name, length] for name in engines},
-            "ratios": {
-                name: _ratio(times[length]["passsearch"], times[length][name]) for name in RIVALS
-            },
+            "ratios": {name: _ratio(times[length]["passsearch"], times[length][name]) for name in RIVALS},
             "deviation": deviations[length],
             "seconds": times[length],
         }

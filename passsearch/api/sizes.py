@@ -76,7 +76,11 @@ def size_record(evaluator: WorkerEvaluator, expected: Sequence[Any], *, open_rea
             for case in buckets
         ],
         "inputs": [
-            [name, kind.dtype, [f"{name}_{axis}" if axis in growing[name] else size for axis, size in enumerate(kind.shape)]]
+            [
+                name,
+                kind.dtype,
+                [f"{name}_{axis}" if axis in growing[name] else size for axis, size in enumerate(kind.shape)],
+            ]
             for name, kind in buckets[0].inputs.items()
         ],
         "growing": dict(growing),  # type: ignore[dict-item]

@@ -11,8 +11,8 @@ from passsearch.core.archive import (
     check_one_root,
 )
 from passsearch.core.arguments import check_arguments
-from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.buckets import growing_axes, require_increasing, sizes_below, with_open_sizes
+from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, OPEN, Calls, Case, read_calls
 from passsearch.core.check_inputs import (
     DTYPE,

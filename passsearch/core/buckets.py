@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from passsearch.core.cases import OPEN, Calls, Case
 from passsearch.core.summary import TensorType
@@ -27,7 +28,7 @@ def require_increasing(cases: Sequence[Case]) -> None:
     Raises:
         UserError: With the sizes.
     """
-    for smaller, larger in zip(cases, cases[1:], strict=False):
+    for smaller, larger in pairwise(cases):
         pairs = []
         for name, kind in smaller.inputs.items():
             other = larger.inputs[name]
@@ -57,9 +58,7 @@ def sizes_below(smaller: Sizes | None, larger: Sizes, growing: Mapping[str, Sequ
         for name, shape in larger.items():
             low = smaller[name] if smaller else (0,) * len(shape)
             grows = growing.get(name, ())
-            shapes[name] = tuple(
-                choose(low[axis], size) if axis in grows else size for axis, size in enumerate(shape)
-            )
+            shapes[name] = tuple(choose(low[axis], size) if axis in grows else size for axis, size in enumerate(shape))
         if shapes not in (*found, larger, smaller):
             found.append(shapes)
     return found

@@ -68,8 +68,8 @@ class Dialect:
         reference_passes: Passes of the build that makes the reference outputs on a CPU; empty for a build without
             passes.
         drops_nan: Operators that make numbers of NaN, whatever passes do.
-        padding_prover: ``module:function`` that proves how the module of a network with open sizes may be padded; loaded
-            only in a worker. Empty if the dialect has none.
+        padding_prover: ``module:function`` that proves how a module with open sizes may be padded; loaded only in a
+            worker. Empty if the dialect has none.
         has_cases: True if one build can have several entry functions, so that cases can be weighed.
     """
 

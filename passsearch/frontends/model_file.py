@@ -85,7 +85,9 @@ class ModelFile:
             "batch": self.batch,
         }
         request |= {"parameters": str(self.parameters)} if self.parameters else {}
-        request |= {"case_paths": {name: str(path) for name, path in self.case_paths.items()}} if self.case_paths else {}
+        request |= (
+            {"case_paths": {name: str(path) for name, path in self.case_paths.items()}} if self.case_paths else {}
+        )
         request |= {"original": self.original.path.name} if self.original else {}
         return request | self.calls
 

@@ -9,13 +9,13 @@ TITLES = ("size", "a call takes", "ms", "ms of the open function", "deviation")
 def size_table(sizes: CompiledSizes, *, width: int) -> str:
     """Return the time of every size that was measured, and what a call of it takes."""
     rows = [(bucket.name, "its own function", _ms(bucket.seconds), "", "") for bucket in sizes.buckets]
-    rows += [_between(each) for each in sizes.between]
+    rows += [_between(each, is_padded=sizes.padding is not None) for each in sizes.between]
     return table(TITLES, rows, width=width, right=TITLES[2:])
 
 
-def _between(size: SizeBetween) -> tuple[str, ...]:
+def _between(size: SizeBetween, *, is_padded: bool) -> tuple[str, ...]:
     name = "x".join(map(str, next(iter(size.inputs.values()))))
-    if size.bucket is None or size.padded_s is None:
+    if not is_padded or size.padded_s is None:
         return name, "the open function", _ms(size.open_s), _ms(size.open_s), ""
     return name, f"{size.bucket}, padded", _ms(size.padded_s), _ms(size.open_s), f"{size.deviation:.1g}"
 

@@ -61,9 +61,7 @@ def _machine(library: Any, place: Any, functions: Sequence[str]) -> Callable[...
     return lambda name, *arguments: calls[name](*arguments)
 
 
-def _choosing(
-    runs: Mapping[str, Callable[..., Any]], choice: Choice, inputs: Mapping[str, Any]
-) -> Callable[..., Any]:
+def _choosing(runs: Mapping[str, Callable[..., Any]], choice: Choice, inputs: Mapping[str, Any]) -> Callable[..., Any]:
     """Return a function that takes the function of the size of its arguments."""
     names = [name for name, _, _ in choice.signature({**inputs})]
 

@@ -1,9 +1,9 @@
 """What is known of the tensors of a network at two sizes, the larger one being the smaller one padded.
 
 Every value here keeps one promise: at the larger size, its part within the smaller shape is the value at the smaller
-size. An operator that cannot keep it raises ``Unproven``. The *fill* of an axis is the number of all elements beyond the
-smaller shape in this axis and within it in the others, where they are one number; other elements there are finite. A
-fill that hides keeps padded positions out of a softmax, and a fill of zero keeps them out of a sum.
+size. An operator that cannot keep it raises ``Unproven``. The *fill* of an axis is the number of all elements beyond
+the smaller shape in this axis and within it in the others, where they are one number; other elements there are finite.
+A fill that hides keeps padded positions out of a softmax, and a fill of zero keeps them out of a sum.
 """
 
 import math
@@ -306,9 +306,7 @@ def sliced(value: Value, ranges: Mapping[int, tuple[tuple[int, int, int], tuple[
     shapes = [list(value.small), list(value.large)]
     fill = dict(value.fill)
     for axis in ranges:
-        pair = [
-            range(shape[axis])[_slices(tuple(shape), ranges, world)[axis]] for world, shape in enumerate(shapes)
-        ]
+        pair = [range(shape[axis])[_slices(tuple(shape), ranges, world)[axis]] for world, shape in enumerate(shapes)]
         if list(pair[1][: len(pair[0])]) != list(pair[0]):
             raise Unproven("a slice takes other positions at another size")
         if len(pair[1]) != shapes[1][axis]:
@@ -363,7 +361,9 @@ def summed_up(value: Value, axis: int) -> Value:
     if (result := computed(lambda array: np.cumsum(array, axis), [value])) is not None:
         return result
     value = value.promised
-    return _joined([value], value.small, value.large, {at: 0.0 for at, n in value.fill.items() if n == 0.0 and at != axis})
+    return _joined(
+        [value], value.small, value.large, {at: 0.0 for at, n in value.fill.items() if n == 0.0 and at != axis}
+    )
 
 
 def unchanged(values: Sequence[Value], small: Shape, large: Shape) -> Value:

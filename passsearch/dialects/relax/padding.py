@@ -29,10 +29,16 @@ def _divide(left: Any, right: Any) -> Any:
 
 
 ELEMENTWISE: Mapping[str, Callable[..., Any] | None] = {
-    **{name: getattr(np, name) for name in ("add", "subtract", "multiply", "floor_divide", "power", "minimum", "maximum")},
+    **{
+        name: getattr(np, name)
+        for name in ("add", "subtract", "multiply", "floor_divide", "power", "minimum", "maximum")
+    },
     **{name: getattr(np, name) for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")},
     **{name: getattr(np, name) for name in ("logical_and", "logical_or", "logical_xor", "logical_not", "where")},
-    **{name: getattr(np, name) for name in ("negative", "abs", "exp", "sqrt", "tanh", "ceil", "floor", "square", "sign")},
+    **{
+        name: getattr(np, name)
+        for name in ("negative", "abs", "exp", "sqrt", "tanh", "ceil", "floor", "square", "sign")
+    },
     **{name: getattr(np, name) for name in ("log", "sin", "cos", "isnan", "isinf", "isfinite")},
     "divide": _divide,
     "erf": _ERF,
@@ -66,12 +72,10 @@ def prove_padding(module: tvm.IRModule, entry: str, pairs: Sequence[Sequence[Siz
         entry: Name of the function.
         pairs: Shapes of the inputs by name.
     """
-    proofs = []
-    for small, large in pairs:
-        try:
-            proofs.append(prove(module[entry], small, large))
-        except Unproven as error:
-            return {"reason": str(error)}
+    try:
+        proofs = [prove(module[entry], small, large) for small, large in pairs]
+    except Unproven as error:
+        return {"reason": str(error)}
     if any(proof != proofs[0] for proof in proofs):
         return {"reason": "outputs are cut otherwise at other sizes"}
     outputs = [{str(axis): [*place] for axis, place in cuts.items()} for cuts in proofs[0].outputs]
@@ -119,7 +123,7 @@ class _Walk:
     def __init__(self, function: relax.Function, small: Sizes, large: Sizes, *, shown: bool) -> None:
         self._values: dict[int, Any] = {}
         # Each knows the open sizes at one of the two sizes.
-        self._analyzers = (tvm.sym.Analyzer(), tvm.sym.Analyzer())
+        self._analyzers = (sym.Analyzer(), sym.Analyzer())
         self._named: set[int] = set()
         for parameter in function.params:
             name = str(parameter.name)
@@ -300,9 +304,7 @@ def _reduction(name: str) -> Callable[..., Value]:
 
 _RULES: Mapping[str, Callable[..., Any]] = {
     **{name: _reduction(name) for name in REDUCTIONS},
-    "astype": lambda attrs, value: rules.elementwise(
-        "astype", lambda array: _cast(array, str(attrs.dtype)), [value]
-    ),
+    "astype": lambda attrs, value: rules.elementwise("astype", lambda array: _cast(array, str(attrs.dtype)), [value]),
     "matmul": lambda attrs, left, right: rules.product(left, right),
     "nn.softmax": lambda attrs, value: rules.softmax(value, int(attrs.axis)),
     "nn.layer_norm": lambda attrs, *values: rules.normalized(values, _axes(attrs, "axes") or ()),

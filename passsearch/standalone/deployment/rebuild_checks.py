@@ -77,7 +77,8 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
             runs = run_entries(compiler, record, inputs=inputs, folder=folder, target=target)
             write_examples(folder, runs, record, note)
             if record.get("sizes"):
-                compiler.write_sizes(record, runs, inputs=inputs, folder=folder, target=target)
+                between = compiler.write_sizes(record, runs, inputs=inputs, folder=folder, target=target)
+                print(f"sizes between the compiled ones: {between}")
         else:
             print("outputs not checked: they were recorded where nothing ran that is built for this target")
         if not options.check_only:

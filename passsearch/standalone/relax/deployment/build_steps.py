@@ -81,14 +81,14 @@ class Relax:
         network = network_loader.open_network(folder, inputs, build_target.device(target), function, held=held)
         return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
-    def write_sizes(self, record: Any, runs: Any, *, inputs: Any, folder: Path, target: Any) -> None:
-        """Compare padded calls, and write how a size is chosen."""
+    def write_sizes(self, record: Any, runs: Any, *, inputs: Any, folder: Path, target: Any) -> str:
+        """Compare padded calls, write how a size is chosen, and return what the sizes between take."""
         device = build_target.device(target)
 
         def open_sized(choice: Any) -> Any:
             return network_loader.open_sized(folder, inputs, device, choice)
 
-        sized_network.write_sizes(record, runs, open_sized, folder, rebuild_checks.output_deviation)
+        return sized_network.write_sizes(record, runs, open_sized, folder, rebuild_checks.output_deviation)
 
 
 def _shape(shape: Any) -> list[Any]:

@@ -68,9 +68,7 @@ def open_network(
     return machine_pool.Network(make_one, inputs, machines if device == "cpu" else 1)
 
 
-def open_sized(
-    folder: Path, inputs: dict[str, Any], device: str, choice: Any, *, machines: int | None = None
-) -> Any:
+def open_sized(folder: Path, inputs: dict[str, Any], device: str, choice: Any, *, machines: int | None = None) -> Any:
     """Return a network of several sizes, whose files are not checked."""
     # One machine has all functions: a machine for each would copy the weights that they share.
     make = _machine_maker(folder, device, [*inputs])

@@ -24,7 +24,9 @@ class SizedNetwork:
         machines: The largest number of calls that run at once.
     """
 
-    def __init__(self, make: Any, inputs: dict[str, Any], choice: size_choice.Choice, machines: int | None = None) -> None:
+    def __init__(
+        self, make: Any, inputs: dict[str, Any], choice: size_choice.Choice, machines: int | None = None
+    ) -> None:
         """Make the first machine.
 
         Args:
@@ -65,7 +67,7 @@ class SizedNetwork:
         return size_choice.cut(outputs, arrays, self.choice.record["padding"]["outputs"])
 
 
-def write_sizes(record: Any, runs: Any, open_sized: Any, folder: Path, deviation_of: Any) -> None:
+def write_sizes(record: Any, runs: Any, open_sized: Any, folder: Path, deviation_of: Any) -> str:
     """Compare padded calls, time all sizes, and write what chooses a size into a built folder.
 
     Args:
@@ -74,41 +76,54 @@ def write_sizes(record: Any, runs: Any, open_sized: Any, folder: Path, deviation
         open_sized: Makes a ``SizedNetwork`` of a choice.
         folder: The built folder.
         deviation_of: Returns by how much an output deviates from one that the pipeline file has.
+
+    Returns:
+        What the sizes between take, in words.
     """
     sizes = {**record["sizes"]}
+    source = iter(sizes.pop("expected"))
     network = open_sized(size_choice.Choice(sizes))
-    expected = iter(sizes.pop("expected"))
     between = []
     for entry, inputs, outputs in runs:
-        if entry != size_choice.OPEN:
-            continue
-        source = [next(expected) for _ in outputs] if record["sizes"]["expected"] else []
-        row = {"inputs": {name: list(array.shape) for name, array in inputs.items()}}
-        shown = _shown(sizes, inputs)
-        if shown is not inputs:
-            source, outputs = [], network.run(size_choice.OPEN, shown)
-        bucket = network.choice.padded(shown)
-        calls = {"open": lambda shown=shown: network.run(size_choice.OPEN, shown)}
-        if bucket is not None:
-            calls["padded"] = lambda shown=shown, bucket=bucket: network.run_padded(bucket, shown)
-            padded = calls["padded"]()
-            deviations = [loader_command.deviation(*pair) for pair in zip(padded, outputs)]
-            deviations += [deviation_of(*pair) for pair in zip(padded, source)]
-            row.update(bucket=bucket["name"], deviation=float(np.max(deviations)))
-        between.append({**row, **_times(calls)})
-    if sizes["padding"]:
-        worst = float(np.max([row["deviation"] for row in between if "deviation" in row] or [np.inf]))
-        # A deviation that is NaN compares as false, and must fail.
-        if not worst <= record["tolerance"]:
-            reason = f"padded calls deviate by {worst:.2g} of the largest value, {record['tolerance']:.2g} is allowed"
-            sizes.update(padding=None, padding_reason=reason)
+        if entry == size_choice.OPEN:
+            own = [next(source) for _ in outputs] if record["sizes"]["expected"] else []
+            between.append(_compared(network, inputs, outputs, lambda padded, own=own: map(deviation_of, padded, own)))
     sizes["between"] = between
+    worst = float(np.max([row["deviation"] for row in between if "deviation" in row] or [np.inf]))
+    # A deviation that is NaN compares as false, and must fail.
+    if sizes["padding"] and not worst <= record["tolerance"]:
+        reason = f"padded calls deviate by {worst:.2g} of the largest value, {record['tolerance']:.2g} is allowed"
+        sizes.update(padding=None, padding_reason=reason)
     examples = {entry: inputs for entry, inputs, _ in runs if entry != size_choice.OPEN}
     for bucket in sizes["buckets"]:
         function = bucket["function"]
         bucket["seconds"] = _times({"": lambda f=function: network.run(f, examples[f])})["_s"]
-    print(f"sizes between the compiled ones: {_fate(sizes)}")
     (folder / size_choice.SIZES).write_text(json.dumps(sizes, indent=1))
+    return _fate(sizes)
+
+
+def _compared(network: Any, inputs: dict[str, Any], outputs: list[Any], deviations_of: Any) -> dict[str, Any]:
+    """Return what a call of a size between takes, its times, and the largest deviation of a padded call.
+
+    Args:
+        network: The network.
+        inputs: The inputs.
+        outputs: Outputs of the function of open sizes, which have been compared with the source's.
+        deviations_of: Returns the deviations of outputs from the source's.
+    """
+    row: dict[str, Any] = {"inputs": {name: list(array.shape) for name, array in inputs.items()}}
+    shown = _shown(network.choice.record, inputs)
+    if shown is not inputs:
+        outputs = network.run(size_choice.OPEN, shown)
+    calls = {"open": lambda: network.run(size_choice.OPEN, shown)}
+    bucket = network.choice.padded(shown)
+    if bucket is not None:
+        calls["padded"] = lambda: network.run_padded(bucket, shown)
+        padded = calls["padded"]()
+        deviations = [loader_command.deviation(*pair) for pair in zip(padded, outputs)]
+        deviations += deviations_of(padded) if shown is inputs else []
+        row.update(bucket=bucket["name"], deviation=float(np.max(deviations)))
+    return {**row, **_times(calls)}
 
 
 def _fate(sizes: Any) -> str:
