@@ -93,10 +93,10 @@ def prove(function: relax.Function, small: Sizes, large: Sizes) -> Padding:
     Raises:
         Unproven: An operator may let padded positions change an output.
     """
-    outputs = _Walk(function, small, large, shown=False).outputs
-    # Once more with inputs of ones, to see what is hidden besides the positions that inputs hide.
-    _Walk(function, small, large, shown=True)
+    outputs = _Walk(function, small, large).outputs
     masks = frozenset[str]().union(*(value.masks for value in outputs))
+    # Once more with masks of ones, to see what is hidden besides the positions that masks hide.
+    _Walk(function, small, large, shown=masks)
     return Padding(tuple(sorted(masks)), tuple(_cuts(value, small, large) for value in outputs))
 
 
@@ -120,7 +120,9 @@ def _cuts(value: Value, small: Sizes, large: Sizes) -> dict[int, tuple[str, int]
 class _Walk:
     """Follows a function at two sizes."""
 
-    def __init__(self, function: relax.Function, small: Sizes, large: Sizes, *, shown: bool) -> None:
+    def __init__(
+        self, function: relax.Function, small: Sizes, large: Sizes, *, shown: frozenset[str] = frozenset()
+    ) -> None:
         self._values: dict[int, Any] = {}
         # Each knows the open sizes at one of the two sizes.
         self._analyzers = (sym.Analyzer(), sym.Analyzer())
@@ -129,16 +131,18 @@ class _Walk:
             name = str(parameter.name)
             shapes = (tuple(small[name]), tuple(large[name]))
             self._bind_shape(parameter.ty.shape, shapes)
-            self._values[parameter.__chandle__()] = self._input(name, str(parameter.ty.dtype), shapes, shown=shown)
+            self._values[parameter.__chandle__()] = self._input(
+                name, str(parameter.ty.dtype), shapes, is_shown=name in shown
+            )
         for block in function.body.blocks:
             for binding in block.bindings:
                 self._bind(binding)
         result = self._value(function.body.body)
         self.outputs: tuple[Value, ...] = tuple(each.promised for each in _flat(result))
 
-    def _input(self, name: str, dtype: str, shapes: tuple[Shape, Shape], *, shown: bool) -> Value:
+    def _input(self, name: str, dtype: str, shapes: tuple[Shape, Shape], *, is_shown: bool) -> Value:
         value = Value(*shapes, None, {}, frozenset({name}))
-        if shown and not dtype.startswith(("float", "bfloat")):
+        if is_shown and dtype != "bfloat16":
             arrays = np.ones(shapes[0], dtype), np.zeros(shapes[1], dtype)
             arrays[1][tuple(map(slice, shapes[0]))] = 1
             return rules.from_arrays(*arrays, value)
