@@ -46,10 +46,15 @@ class CompiledSize(Record):
     Attributes:
         name: The size.
         seconds: Time of a call.
+        inputs: Shapes of the inputs.
+        padded_from: Product of the sizes that grow from which on smaller inputs are padded to this size, because the
+            function of open sizes takes longer; ``None`` where nothing is padded.
     """
 
     name: str
     seconds: float
+    inputs: Mapping[str, tuple[int, ...]]
+    padded_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class SizeBetween(Record):
     Attributes:
         inputs: Shapes of the inputs.
         open_s: Time of a call of the function of open sizes.
-        bucket: The size that inputs are padded to; ``None`` where they are not.
+        bucket: The size that inputs can be padded to; ``None`` where they cannot.
         padded_s: Time of a padded call.
         deviation: Largest deviation of its outputs, as a share of the largest value.
     """

@@ -37,6 +37,12 @@ def test_a_size_of_its_own_is_taken_and_others_are_padded_to_the_next(record: di
     assert choice.padded(inputs(3, batch=2)) is None
 
 
+def test_inputs_are_padded_where_that_was_faster(record: dict[str, Any]) -> None:
+    buckets = [{**BUCKETS[0], "padded_from": 2}, {**BUCKETS[1], "padded_from": 7}]
+    choice = Choice({**record, "buckets": buckets})
+    assert [name(choice.padded(inputs(length))) for length in (1, 2, 5, 6, 7)] == [None, "1x4", None, None, "1x8"]
+
+
 def test_a_mask_that_hides_all_is_not_padded(record: dict[str, Any]) -> None:
     assert Choice(record).padded(inputs(3, shown=0)) is None
     both = {key: np.concatenate([inputs(3)[key], inputs(3, shown=0)[key]]) for key in ("ids", "mask")}

@@ -42,10 +42,17 @@ class Choice:
         return next((bucket for bucket in self._buckets if bucket["inputs"] == shapes), None)
 
     def padded(self, arrays: dict[str, Any]) -> Any:
-        """Return the smallest bucket that the inputs can be padded to; ``None`` if there is none."""
+        """Return the smallest bucket that inputs can be padded to; ``None`` if there is none, or it takes longer."""
         if not self.record["padding"] or not self.shows(arrays):
             return None
-        return next((bucket for bucket in self._buckets if self._fits(arrays, bucket["inputs"])), None)
+        bucket = next((bucket for bucket in self._buckets if self._fits(arrays, bucket["inputs"])), None)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        return bucket if bucket and self.positions(shapes) >= bucket.get("padded_from", 0) else None
+
+    def positions(self, shapes: dict[str, Any]) -> int:
+        """Return how many positions inputs of these shapes have: the product of the sizes that grow."""
+        name, axes = next((name, axes) for name, axes in self.record["growing"].items() if axes)
+        return int(np.prod([shapes[name][axis] for axis in axes]))
 
     def shows(self, arrays: dict[str, Any]) -> bool:
         """Return True if every mask leaves at least one position of each row."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from pathlib import Path
@@ -98,6 +99,11 @@ def write_sizes(record: Any, runs: Any, open_sized: Any, folder: Path, deviation
     for bucket in sizes["buckets"]:
         function = bucket["function"]
         bucket["seconds"] = _times({"": lambda f=function: network.run(f, examples[f])})["_s"]
+    if sizes["padding"]:
+        below = None
+        for bucket in sizes["buckets"]:
+            bucket["padded_from"] = _padded_from(network, below, bucket, examples[bucket["function"]])
+            below = bucket
     (folder / size_choice.SIZES).write_text(json.dumps(sizes, indent=1))
     return _fate(sizes)
 
@@ -126,9 +132,49 @@ def _compared(network: Any, inputs: dict[str, Any], outputs: list[Any], deviatio
     return {**row, **_times(calls)}
 
 
+def _padded_from(network: Any, below: Any, bucket: Any, inputs: dict[str, Any]) -> int:
+    """Return from how many positions on a padded call takes no longer than the function of open sizes.
+
+    The time of that function is taken at the smallest size and at a middle one, and is taken for linear.
+
+    Args:
+        network: The network.
+        below: The bucket of the next smaller size; ``None`` for the first.
+        bucket: The bucket.
+        inputs: Inputs of its size.
+    """
+    growing, positions = network.choice.record["growing"], network.choice.positions
+    first, middle = (_cut_between(below, bucket, inputs, growing, share) for share in (0.0, 0.5))
+    first_n, middle_n = (positions({name: array.shape for name, array in each.items()}) for each in (first, middle))
+    times = _times(
+        {
+            "first": lambda: network.run(size_choice.OPEN, first),
+            "middle": lambda: network.run(size_choice.OPEN, middle),
+            "padded": lambda: network.run_padded(bucket, middle),
+        }
+    )
+    left_s, grows_s = times["padded_s"] - times["first_s"], times["middle_s"] - times["first_s"]
+    if left_s <= 0 or middle_n == first_n:
+        return first_n
+    most = positions(bucket["inputs"])
+    return min(most, first_n + math.ceil(left_s / grows_s * (middle_n - first_n))) if grows_s > 0 else most
+
+
+def _cut_between(below: Any, bucket: Any, inputs: dict[str, Any], growing: Any, share: float) -> dict[str, Any]:
+    """Return inputs of a size between two: the share of the way from the smallest to the bucket's."""
+    parts = {}
+    for name, array in inputs.items():
+        sizes = list(array.shape)
+        for axis in growing[name]:
+            low = (below["inputs"][name][axis] if below else 0) + 1
+            sizes[axis] = low + int(share * (sizes[axis] - low))
+        parts[name] = np.ascontiguousarray(array[tuple(map(slice, sizes))])
+    return parts
+
+
 def _fate(sizes: Any) -> str:
     if sizes["padding"]:
-        return "padded to the next larger one"
+        return "padded to the next larger one, where that is faster than the function of open sizes"
     fallback = "the function of open sizes" if sizes["open"] else "refused"
     return f"{fallback}; not padded, because {sizes['padding_reason']}"
 
