@@ -17,9 +17,13 @@ from typing import Any
 import numpy as np
 
 import passsearch
-from benchmarks.common import RESULTS, network_session, note, options, provenance, read, write
+from benchmarks.common import RESULTS, note, options, provenance, read, write
 from benchmarks.speed.open_bert import ENGINES
+from passsearch.core import read_calls
+from passsearch.evaluate import Session, open_session
+from passsearch.frontends import resolve
 from passsearch.measure import mean_ratio
+from passsearch.toolchain import cache_folder
 
 PROGRAM = Path(__file__).with_name("open_bert.py")
 BUCKETS = (16, 64, 128, 512)
@@ -65,7 +69,7 @@ def _measure(chosen: Any, folder: Path) -> dict[str, Any]:
         }
         rows = _rounds(engines, chosen, folder)
     return {
-        **provenance(network_session("zoo:mlp", chosen.toolchain)),
+        **provenance(_session(network, chosen.toolchain)),
         "buckets": BUCKETS,
         "rounds": chosen.rounds,
         "compile_s": document["seconds"],
@@ -74,6 +78,13 @@ def _measure(chosen: Any, folder: Path) -> dict[str, Any]:
         "sizes": document["sizes"],
         "lengths": rows,
     }
+
+
+def _session(network: Path, toolchain: str) -> Session:
+    calls = read_calls(None, f"ids=1x{BUCKETS[0]}", {})
+    return open_session(
+        resolve(str(network), calls=calls, folder=cache_folder() / "models"), toolchain=toolchain, target=None
+    )
 
 
 class _Engine:

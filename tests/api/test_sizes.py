@@ -27,11 +27,15 @@ SIZES = "ids=1x8,1x16"
 
 
 def encoder(path: Path, *, has_mask: bool) -> Path:
-    """Write one layer of attention over embedded words."""
+    """Write one layer of attention over embedded words and places."""
     rng = np.random.default_rng(0)
     weights = {
         "words": rng.standard_normal((WORDS, WIDTH), "f4"),
         "dense": rng.standard_normal((WIDTH, WIDTH), "f4") / 6,
+        "places": rng.standard_normal((64, WIDTH), "f4"),
+        "scale": np.ones(WIDTH, "f4"),
+        "begin": np.array(0),
+        "step": np.array(1),
         "one": np.array(1, "f4"),
         "lowest": np.array(-1e9, "f4"),
         "axes": np.array([1]),
@@ -45,7 +49,13 @@ def encoder(path: Path, *, has_mask: bool) -> Path:
         helper.make_node("Add", ["raw", "bias"], ["scores"]),
     ]
     nodes = [
-        helper.make_node("Gather", ["words", "ids"], ["x"]),
+        helper.make_node("Shape", ["ids"], ["shape"], start=1),
+        helper.make_node("Squeeze", ["shape"], ["length"]),
+        helper.make_node("Range", ["begin", "length", "step"], ["range"]),
+        helper.make_node("Gather", ["places", "range"], ["place"]),
+        helper.make_node("Gather", ["words", "ids"], ["word"]),
+        helper.make_node("Add", ["word", "place"], ["sum"]),
+        helper.make_node("LayerNormalization", ["sum", "scale"], ["x"], axis=-1),
         helper.make_node("MatMul", ["x", "dense"], ["keys"]),
         helper.make_node("Transpose", ["keys"], ["turned"], perm=[0, 2, 1]),
         helper.make_node("MatMul", ["x", "turned"], ["raw" if has_mask else "scores"]),
