@@ -12,7 +12,6 @@ from passsearch.core import (
     Calls,
     Case,
     Failure,
-    Json,
     NetworkOptions,
     growing_axes,
     require_increasing,
@@ -53,7 +52,7 @@ def _checked(calls: Calls) -> Calls:
     return calls
 
 
-def size_record(evaluator: WorkerEvaluator, expected: Sequence[Any], *, open_reason: str) -> dict[str, Json]:
+def size_record(evaluator: WorkerEvaluator, expected: Sequence[Any], *, open_reason: str) -> dict[str, Any]:
     """Return what a deployment says of its sizes; empty where it has one.
 
     Args:
@@ -71,10 +70,7 @@ def size_record(evaluator: WorkerEvaluator, expected: Sequence[Any], *, open_rea
         proof = _prove(evaluator, buckets, growing)
     is_proven = "reason" not in proof
     return {
-        "buckets": [
-            {"name": case.name, "function": case.entry, "inputs": dict(_shapes(case))}  # type: ignore[dict-item]
-            for case in buckets
-        ],
+        "buckets": [{"name": case.name, "function": case.entry, "inputs": dict(_shapes(case))} for case in buckets],
         "inputs": [
             [
                 name,
@@ -83,12 +79,12 @@ def size_record(evaluator: WorkerEvaluator, expected: Sequence[Any], *, open_rea
             ]
             for name, kind in buckets[0].inputs.items()
         ],
-        "growing": dict(growing),  # type: ignore[dict-item]
+        "growing": dict(growing),
         "open": bool(between),
         "open_reason": open_reason,
         "padding": dict(proof) if is_proven else None,
         "padding_reason": "" if is_proven else proof["reason"],
-        "expected": _source_outputs(evaluator, len(expected)) if between else [],  # type: ignore[dict-item]
+        "expected": _source_outputs(evaluator, len(expected)) if between else [],
     }
 
 

@@ -13,7 +13,7 @@ def size_table(sizes: CompiledSizes, *, width: int) -> str:
     return table(TITLES, rows, width=width, right=TITLES[1:3])
 
 
-def _between(size: SizeBetween) -> tuple[str, ...]:
+def _between(size: SizeBetween) -> tuple[str, str, str, str, str]:
     name = "x".join(map(str, next(iter(size.inputs.values()))))
     if size.padded_s is None:
         return name, "", _ms(size.open_s), "", ""

@@ -7,7 +7,7 @@ A fill that hides keeps padded positions out of a softmax, and a fill of zero ke
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -65,7 +65,8 @@ class Value:
             raise Unproven("a number that is computed from the size takes part")
         fill = {}
         for axis in self.padded:
-            beyond = large[(*within[:axis], slice(self.small[axis], None), *within[axis + 1 :])]
+            places = (*within[:axis], slice(self.small[axis], None), *within[axis + 1 :])
+            beyond = large[places]
             if beyond.size and (beyond == beyond.flat[0]).all():
                 fill[axis] = float(beyond.flat[0])
         return replace(self, fill=fill)
@@ -80,10 +81,11 @@ def _is_same(one: Array, other: Array) -> bool:
     )
 
 
-def from_arrays(small: Array, large: Array, *of: Value) -> Value:
-    """Return a tensor that is known at both sizes, and was computed from some values."""
+def from_arrays(pair: Iterable[Array], *of: Value) -> Value:
+    """Return a tensor that is known at the smaller and the larger size, and was computed from some values."""
+    small, large = map(np.asarray, pair)
     inputs, masks = (frozenset[str]().union(*sets) for sets in ([v.inputs for v in of], [v.masks for v in of]))
-    return Value(np.shape(small), np.shape(large), (np.asarray(small), np.asarray(large)), {}, inputs, masks)
+    return Value(small.shape, large.shape, (small, large), {}, inputs, masks)
 
 
 def _joined(values: Sequence[Value], small: Shape, large: Shape, fill: Mapping[int, float]) -> Value:
@@ -101,7 +103,7 @@ def computed(function: Callable[..., Array], values: Sequence[Value]) -> Value |
         return None
     with np.errstate(all="ignore"):
         small, large = (np.asarray(function(*arrays)) for arrays in zip(*pairs, strict=True))
-    return from_arrays(small, large, *values) if large.size <= MOST_KNOWN else None
+    return from_arrays((small, large), *values) if large.size <= MOST_KNOWN else None
 
 
 def elementwise(name: str, function: Callable[..., Array] | None, values: Sequence[Value]) -> Value:
@@ -259,7 +261,7 @@ def moved(value: Value, axes: Sequence[int | None]) -> Value:
 def reshaped(value: Value, small: Shape, large: Shape) -> Value:
     """Return a value in other shapes, in which every padded axis must be one of its own."""
     if value.known is not None:
-        return from_arrays(value.known[0].reshape(small), value.known[1].reshape(large), value)
+        return from_arrays((value.known[0].reshape(small), value.known[1].reshape(large)), value)
     value = value.promised
     places = {}
     for axis in value.padded:
@@ -290,7 +292,7 @@ def taken(value: Value, places: Value, axis: int) -> Value:
             raise Unproven("the positions that are taken depend on the inputs")
         # A place that is counted from the end is another one at the larger size.
         sizes = (value.small[axis], value.large[axis])
-        places = from_arrays(*(array % size for array, size in zip(places.known, sizes, strict=True))).promised
+        places = from_arrays((array % size for array, size in zip(places.known, sizes, strict=True)), places).promised
         for at in places.padded:
             beyond = np.take(places.known[1], range(places.small[at], places.large[at]), at)  # type: ignore[index]
             if axis in value.fill and (beyond >= value.small[axis]).all():
@@ -310,7 +312,7 @@ def sliced(value: Value, ranges: Mapping[int, tuple[tuple[int, int, int], tuple[
         return array[_slices(array.shape, ranges, world)]
 
     if value.known is not None:
-        return from_arrays(cut(value.known[0], 0), cut(value.known[1], 1), value)
+        return from_arrays((cut(value.known[0], 0), cut(value.known[1], 1)), value)
     value = value.promised
     shapes = [list(value.small), list(value.large)]
     fill = dict(value.fill)
@@ -331,7 +333,7 @@ def _slices(shape: Shape, ranges: Mapping[int, Any], world: int) -> tuple[slice,
 def broadcast(value: Value, small: Shape, large: Shape) -> Value:
     """Return a value in larger shapes."""
     if value.known is not None and math.prod(large) <= MOST_KNOWN:
-        return from_arrays(np.broadcast_to(value.known[0], small), np.broadcast_to(value.known[1], large), value)
+        return from_arrays((np.broadcast_to(value.known[0], small), np.broadcast_to(value.known[1], large)), value)
     value, shift = value.promised, len(large) - len(value.large)
     fill = {axis + shift: number for axis, number in value.fill.items()}
     for axis in range(len(large)):

@@ -145,7 +145,7 @@ class _Walk:
         if is_shown and dtype != "bfloat16":
             arrays = np.ones(shapes[0], dtype), np.zeros(shapes[1], dtype)
             arrays[1][tuple(map(slice, shapes[0]))] = 1
-            return rules.from_arrays(*arrays, value)
+            return rules.from_arrays(arrays, value)
         return Value(*shapes, None, dict.fromkeys(value.padded, 0.0), value.inputs)
 
     def _bind(self, binding: Any) -> None:
@@ -225,7 +225,7 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _tensor(argument: Any) -> Value:
-    return argument if isinstance(argument, Value) else rules.from_arrays(*map(np.asarray, argument))
+    return argument if isinstance(argument, Value) else rules.from_arrays(argument)
 
 
 def _constant(constant: Any) -> Value:
@@ -235,7 +235,7 @@ def _constant(constant: Any) -> Value:
     if math.prod(shape) > rules.MOST_KNOWN or str(constant.value.dtype) == "bfloat16":
         return Value(shape, shape)
     array = constant.value.numpy()
-    return rules.from_arrays(array, array)
+    return rules.from_arrays((array, array))
 
 
 def _axes(attrs: Any, name: str = "axis") -> list[int] | None:
@@ -273,12 +273,12 @@ def _sliced(_: Any, value: Value, axes: Any, begin: Any, end: Any, strides: Any 
 
 def _arange(attrs: Any, begin: Any, end: Any, step: Any) -> Value:
     arrays = [np.arange(begin[world], end[world], step[world], dtype=str(attrs.dtype)) for world in (0, 1)]
-    return rules.from_arrays(*arrays)
+    return rules.from_arrays(arrays)
 
 
 def _filled(number: float) -> Callable[..., Value]:
     def fill(attrs: Any, shapes: Any) -> Value:
-        return rules.from_arrays(*(np.full(shape, number, str(attrs.dtype)) for shape in shapes))
+        return rules.from_arrays(np.full(shape, number, str(attrs.dtype)) for shape in shapes)
 
     return fill
 
@@ -293,7 +293,7 @@ def _gathered(attrs: Any, value: Value, places: Value) -> Any:
 
 
 def _shape_tensor(_: Any, shapes: Any) -> Value:
-    return rules.from_arrays(*(np.array(shape, "int64") for shape in shapes))
+    return rules.from_arrays(np.array(shape, "int64") for shape in shapes)
 
 
 def _tensor_shape(_: Any, value: Value) -> Any:

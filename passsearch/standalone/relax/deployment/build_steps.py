@@ -88,7 +88,9 @@ class Relax:
         def open_sized(choice: Any) -> Any:
             return network_loader.open_sized(folder, inputs, device, choice)
 
-        return sized_network.write_sizes(record, runs, open_sized, folder, rebuild_checks.output_deviation)
+        return sized_network.write_sizes(  # type: ignore[no-any-return]
+            record, runs, open_sized, folder, rebuild_checks.output_deviation
+        )
 
 
 def _shape(shape: Any) -> list[Any]:

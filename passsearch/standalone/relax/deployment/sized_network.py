@@ -65,7 +65,7 @@ class SizedNetwork:
     def run_padded(self, bucket: Any, arrays: dict[str, Any]) -> list[Any]:
         """Run the function of a bucket on smaller inputs."""
         outputs = self.run(bucket["function"], size_choice.pad(arrays, bucket))
-        return size_choice.cut(outputs, arrays, self.choice.record["padding"]["outputs"])
+        return size_choice.cut(outputs, arrays, self.choice.record["padding"]["outputs"])  # type: ignore[no-any-return]
 
 
 def write_sizes(record: Any, runs: Any, open_sized: Any, folder: Path, deviation_of: Any) -> str:
@@ -155,8 +155,8 @@ def _padded_from(network: Any, below: Any, bucket: Any, inputs: dict[str, Any]) 
     )
     left_s, grows_s = times["padded_s"] - times["first_s"], times["middle_s"] - times["first_s"]
     if left_s <= 0 or middle_n == first_n:
-        return first_n
-    most = positions(bucket["inputs"])
+        return int(first_n)
+    most: int = positions(bucket["inputs"])
     return min(most, first_n + math.ceil(left_s / grows_s * (middle_n - first_n))) if grows_s > 0 else most
 
 
