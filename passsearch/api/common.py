@@ -12,6 +12,7 @@ from passsearch.core import (
     DEADLINE_S,
     MAIN,
     SOURCE,
+    Calls,
     Candidate,
     InputTypes,
     Limits,
@@ -51,15 +52,17 @@ def network_session(
     options: NetworkOptions,
     limits: Limits | None = None,
     plans: MeasurementPlans | None = None,
+    *,
+    prepare: Callable[[Calls], Calls] = lambda calls: calls,
 ) -> Session:
-    """Return the session of a network that the user names.
+    """Return the session of a network that the user names; ``prepare`` changes what of it is called.
 
     Raises:
         UserError: An option is impossible.
         EnvironmentFault: There is no toolchain.
     """
     return open_session(
-        model_file(model, example_inputs, options),
+        model_file(model, example_inputs, options, prepare),
         toolchain=options.toolchain,
         target=options.target,
         catalogs=catalog_paths(options.catalogs),
@@ -70,10 +73,15 @@ def network_session(
     )
 
 
-def model_file(model: object, example_inputs: object, options: NetworkOptions) -> ModelFile:
+def model_file(
+    model: object,
+    example_inputs: object,
+    options: NetworkOptions,
+    prepare: Callable[[Calls], Calls] = lambda calls: calls,
+) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     inputs = read_inputs(options.inputs)
-    calls = read_calls(options.function, options.sizes, inputs, keep_symbolic=options.keep_symbolic)
+    calls = prepare(read_calls(options.function, options.sizes, inputs, keep_symbolic=options.keep_symbolic))
     file = None if options.samples is None else expand_home(options.samples).absolute()
     if file is not None:
         read_samples(file)  # a file that cannot be read is refused before the network is converted

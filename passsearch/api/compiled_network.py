@@ -10,7 +10,8 @@ from typing import Any
 
 import passsearch.results as results
 from passsearch.api.compiled_function import open_built, own_version
-from passsearch.core import check_arguments, expand_home, install_command, printable
+from passsearch.api.sizes import sized_inputs
+from passsearch.core import MAIN, check_arguments, expand_home, install_command, printable
 from passsearch.errors import UserError
 from passsearch.export import ARTIFACT_FOLDER, COMPILATION, Deployment, copy_deployment, read_pipeline
 from passsearch.frontends import CallForm, read_form
@@ -139,11 +140,11 @@ def _open(folder: Path, form: CallForm | None) -> Callable[..., Any]:
         raise UserError(
             f"A network compiled by {deployment.dialect.name} does not load here; use {folder}/run_model.py."
         )
-    if deployment.calls:
+    if deployment.calls and not deployment.sizes:
         raise UserError(f"The network has several functions; load one by run_model.load of `{folder}`.")
     try:
         built = Built(folder / ARTIFACT_FOLDER)
-        inputs = built.function("main")
+        inputs: Any = sized_inputs(built, deployment.sizes) if deployment.sizes else built.function(MAIN)
         _check_machine(built, deployment)
         run = open_built(opener, built, deployment.target)
     except DeploymentError as error:

@@ -1,19 +1,22 @@
 """``compile``: the recommended pipeline of a network, built, checked against its source and exported."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback, read_candidate
 from passsearch.api.compiled_function import own_toolchain
 from passsearch.api.compiled_network import CompiledNetwork
 from passsearch.api.rivals import Rivals
+from passsearch.api.sizes import compile_sizes, read_sizes, size_record
 from passsearch.core import (
     DEADLINE_S,
     SOURCE,
+    Calls,
     Candidate,
     Failure,
     InputTypes,
@@ -119,13 +122,16 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         with progress_callback(progress) as report:
             start = monotonic()
             report("importing the network", 0, 0)
-            session = network_session(model, example_inputs, network, limits)
-            # A name that does not exist is refused before the compiler imports the network.
-            named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
-            check_replaceable(folder, network=session.model.sha256)
-            compilation, form = _compile(
-                session, named, folder, rivals=rivals, seconds=seconds, start=start, report=report
-            )
+
+            def attempt(prepare: Callable[[Calls], Calls], open_reason: str) -> tuple[Compilation, CallForm]:
+                session = network_session(model, example_inputs, network, limits, prepare=prepare)
+                # A name that does not exist is refused before the compiler imports the network.
+                named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
+                check_replaceable(folder, network=session.model.sha256)
+                times: Any = {"seconds": seconds, "start": start, "report": report}
+                return _compile(session, named, folder, rivals=rivals, open_reason=open_reason, **times)
+
+            compilation, form = compile_sizes(network, attempt)
         on_error.pop_all()
     return CompiledNetwork(compilation.to_json(), scratch=scratch, form=form)
 
@@ -142,6 +148,7 @@ def _compile(
     folder: Path,
     *,
     rivals: Sequence[str] | None,
+    open_reason: str,
     seconds: float,
     start: float,
     report: Progress,
@@ -153,6 +160,7 @@ def _compile(
         named: The pipeline that the user names; ``None`` for those that are recommended.
         folder: The folder of the deployment.
         rivals: See ``compile``.
+        open_reason: Why a network of several sizes has no function of open sizes; empty if it has one.
         seconds: See ``compile``.
         start: Time at which the call began.
         report: Progress callback.
@@ -167,7 +175,7 @@ def _compile(
         report("exporting", 0, 0)
         choice = _choice(candidate, tried if named is None else [])
         form = call_form(evaluator.session.model)
-        deployed = _export(evaluator, candidate, folder, choice=choice, form=form)
+        deployed = _export(evaluator, candidate, folder, choice=choice, form=form, open_reason=open_reason)
         built_s = monotonic() - start - imported_s
         compilation = Compilation(
             schema=SCHEMA,
@@ -184,6 +192,7 @@ def _compile(
             rivals={},
             python="" if session.cannot_run_reason else str(session.toolchain.python),
             rivals_reason="the comparison did not finish",
+            sizes=read_sizes(deployed),
         )
         # Written now and again with the comparison, which may be killed; without the document, the folder cannot load.
         write_json(deployed / COMPILATION, compilation.to_json())
@@ -273,7 +282,9 @@ def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:
     return f"were chosen by the network's features{timed}, without a search (sequence {candidate.name})"
 
 
-def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, choice: str, form: CallForm) -> Path:
+def _export(
+    evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, choice: str, form: CallForm, open_reason: str
+) -> Path:
     """Write the deployment folder and build it by its own script, all checks included."""
     record = evaluator.deployment(candidate, evaluator.folder)
     if isinstance(record, Failure):
@@ -293,6 +304,7 @@ def _export(evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, c
         model={"name": model.name, "source": model.source, "sha256": model.sha256, "batch": model.batch},
         choice=choice,
         form=form.to_json(),
+        sizes=size_record(evaluator, record["expected"], open_reason=open_reason),
         import_paths=opened.paths,
     )
     return write_deployment(folder, deployment, complete=lambda new: _build(evaluator, new))

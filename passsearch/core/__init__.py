@@ -11,8 +11,9 @@ from passsearch.core.archive import (
     check_one_root,
 )
 from passsearch.core.arguments import check_arguments
+from passsearch.core.buckets import growing_axes, require_increasing, sizes_below, with_open_sizes
 from passsearch.core.candidate import BuildOptions, Candidate
-from passsearch.core.cases import MAIN, Calls, Case, read_calls
+from passsearch.core.cases import MAIN, OPEN, Calls, Case, read_calls
 from passsearch.core.check_inputs import (
     DTYPE,
     MASK,
@@ -102,6 +103,7 @@ __all__ = [
     "NOTICE_LOG",
     "NO_TELEMETRY",
     "NUMBERS",
+    "OPEN",
     "OPTIONS",
     "PARTIAL",
     "PASSES",
@@ -160,6 +162,7 @@ __all__ = [
     "first_sentence",
     "folder_bytes",
     "format_input",
+    "growing_axes",
     "install_command",
     "interruptible",
     "leading_batch",
@@ -174,11 +177,14 @@ __all__ = [
     "read_inputs",
     "read_ranges",
     "replace_durably",
+    "require_increasing",
     "require_trust",
     "resolve_inputs",
     "safe_file_name",
+    "sizes_below",
     "strict_limit",
     "suggest_name",
     "timestamp",
     "usable_processors",
+    "with_open_sizes",
 ]

@@ -15,6 +15,9 @@ from passsearch.errors import UserError
 MAIN = "main"
 """Name of the function that runs a network with one case."""
 
+OPEN = f"{MAIN}__open"
+"""Name of the function whose sizes stay open, beside functions of fixed sizes."""
+
 _ENTRY = re.compile(rf"{MAIN}(_[0-9A-Za-z_]+)?")
 _SIZE = re.compile(r"\d+(x\d+)*")
 _SIZES_EXAMPLE = "--sizes ids=1x128:0.3,1x1024:0.7"
@@ -64,8 +67,8 @@ class Case:
 
     @property
     def is_symbolic(self) -> bool:
-        """True if all cases are calls of one function, whose sizes stay open."""
-        return self.entry == MAIN
+        """True if its function takes other sizes, too; those of this case are measured."""
+        return self.entry in (MAIN, OPEN)
 
     def full_name(self, name: str) -> str:
         """Return the name of one of its inputs among the inputs of all cases."""

@@ -34,6 +34,7 @@ class ModelSource:
         parameters: File with the weights, for formats that store them in a second file.
         function: Function of a compiler module that becomes ``main``; empty for ``main`` itself.
         cases: The cases that are weighed, where there are several.
+        case_paths: Files of the network with the sizes of one case, by entry function; the others take ``path``.
         keep_symbolic: True to leave open sizes open.
         original: Name of the user's file, if ``path`` is a copy of it; empty otherwise.
     """
@@ -45,6 +46,7 @@ class ModelSource:
     parameters: Path | None = None
     function: str = ""
     cases: tuple[Case, ...] = ()
+    case_paths: Mapping[str, Path] = field(default_factory=dict)
     keep_symbolic: bool = False
     original: str = ""
 

@@ -70,6 +70,8 @@ class Dialect:
         reference_passes: Passes of the build that makes the reference outputs on a CPU; empty for a build without
             passes.
         drops_nan: Operators that make numbers of NaN, whatever passes do.
+        padding_prover: ``module:function`` that proves how a module with open sizes may be padded; loaded only in a
+            worker. Empty if the dialect has none.
         has_cases: True if one build can have several entry functions, so that cases can be weighed.
     """
 
@@ -92,6 +94,7 @@ class Dialect:
     # A compiler without schedules for CPUs would take minutes for these outputs.
     reference_passes: tuple[str, ...] = ()
     drops_nan: frozenset[str] = frozenset()
+    padding_prover: str = ""
     has_cases: bool = False
 
     @property

@@ -24,6 +24,7 @@ from passsearch.evaluate.records import Built, FreshCompile, Network
 from passsearch.evaluate.sequence_check import check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
+    DEPLOYMENT_SEED,
     OUTPUT_CASES,
     RecordedReference,
     Session,
@@ -53,6 +54,7 @@ __all__ = [
     "ACCIDENTS",
     "AUDIT_CASES",
     "BUILD",
+    "DEPLOYMENT_SEED",
     "DEVIATION",
     "FAILED",
     "LOG",

@@ -82,7 +82,7 @@ class WorkerEvaluator:
         model = loadable_model(session, cache_folder() / "models")
         imported = model.to_request()
         self._held = ExitStack()
-        used = (session.model.path, model.path, *filter(None, [model.parameters]))
+        used = (session.model.path, model.path, *model.case_paths.values(), *filter(None, [model.parameters]))
         self._held.enter_context(in_use(cache_folder(), used))
         self.session, self.plans = session, session.plans
         # Not the run's own clock: a continued run makes again what its result needs, however late that clock is.

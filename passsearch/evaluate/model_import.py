@@ -87,7 +87,18 @@ def _loadable(session: Session, folder: Path) -> ModelFile:
     """Return a file that a forking worker can load: the model's own where its format allows, else imported IR."""
     if session.model.format in session.dialect.isolated_imports:
         return _imported(session, folder)
-    return simplify_onnx(session.model, folder) if session.model.format == "onnx" else session.model
+    return _simplified(session.model, folder) if session.model.format == "onnx" else session.model
+
+
+def _simplified(model: ModelFile, folder: Path) -> ModelFile:
+    """Return an ONNX file whose constant parts are evaluated, and one for each case of fixed sizes."""
+    # With known sizes more of a network is constant, and the importer refuses some networks with less.
+    paths = {
+        case.entry: simplify_onnx(replace(model, inputs=case.inputs, cases=()), folder).path
+        for case in model.cases
+        if not case.is_symbolic
+    }
+    return replace(simplify_onnx(model, folder), case_paths=paths)
 
 
 def _imported(session: Session, folder: Path) -> ModelFile:

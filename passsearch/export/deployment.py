@@ -220,6 +220,7 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
         "seed": deployment.seed,
         **({"reference": dict(deployment.reference)} if deployment.reference else {}),
         **({"form": dict(deployment.form)} if deployment.form else {}),
+        **({"sizes": dict(deployment.sizes)} if deployment.sizes else {}),
         "expected": [dict(digest) for digest in deployment.output_digests],
     }
 

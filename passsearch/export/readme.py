@@ -147,6 +147,8 @@ CMD ["python", "/network/run_model.py", "/built"]
 
 def _entries(deployment: Deployment) -> str:
     """Return what to call where the network has several entry functions; empty for one."""
+    if deployment.sizes:
+        return _sizes(deployment)
     rows = "\n".join(
         f"| {_cell(str(call['name']))} | `{_cell(str(call['entry']))}` | {call['weight']:.3g} |"
         for call in deployment.calls
@@ -163,6 +165,21 @@ one by `run_model.load(folder, function=NAME)`, or `./run_model FOLDER NAME`.
 
 | case | function | share of the calls |
 |---|---|---|
+{rows}
+"""
+
+
+def _sizes(deployment: Deployment) -> str:
+    """Return what a call of each size takes."""
+    rows = "\n".join(f"| {_cell(str(call['name']))} | `{_cell(str(call['entry']))}` |" for call in deployment.calls)
+    return f"""
+The network has one function for each size, with the same weights; an input's name above begins with its size.
+`run_model.load(folder)` takes the function of a call's size. `built/sizes.json` says what other sizes take: they are
+padded to the next larger one where that changes no output, or take a function of open sizes, or are refused. In C++,
+name one function: `./run_model FOLDER NAME`.
+
+| size | function |
+|---|---|
 {rows}
 """
 

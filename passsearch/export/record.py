@@ -46,6 +46,7 @@ class Deployment:
         ranges: Ranges of the values of inputs by name, which the inputs are made in.
         mean_tolerance: Largest deviation of an output's mean magnitude, as a share of it; ``None`` if it is unknown.
         form: How the network is called (``passsearch.frontends.CallForm``).
+        sizes: What a call of another size than those of the cases takes; empty for a network of one size.
         choice: How the passes were chosen, as the end of a sentence on them.
         warning: What a user must know of the gain, as a sentence; empty if there is nothing.
     """
@@ -70,6 +71,7 @@ class Deployment:
     ranges: Mapping[str, Json] = field(default_factory=dict)
     mean_tolerance: float | None = None
     form: Mapping[str, Json] = field(default_factory=dict)
+    sizes: Mapping[str, Json] = field(default_factory=dict)
     choice: str = "were searched for it"
     warning: str = ""
 
@@ -143,6 +145,7 @@ def read_pipeline(path: Path) -> Deployment:
         mean_tolerance=fields.number("mean_tolerance") if fields.values.get("mean_tolerance") is not None else None,
         ranges=fields.typed("ranges", dict) if "ranges" in fields.values else {},
         form=fields.typed("form", dict) if "form" in fields.values else {},
+        sizes=fields.typed("sizes", dict) if "sizes" in fields.values else {},
     )
 
 

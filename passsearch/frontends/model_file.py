@@ -42,6 +42,7 @@ class ModelFile:
         toolchain: ``this`` if only the interpreter that wrote the file is certain to read it, else ``None``.
         function: Function of a compiler module that is tuned; empty for ``main``.
         cases: The cases that are weighed, where there are several.
+        case_paths: Files of the network with the sizes of one case, by entry function.
         samples: The user's file of samples; ``None`` without one.
         ranges: Ranges of the inputs' values, where a run has recorded them; ``None`` to find them in the graph.
         limit: Largest deviation of outputs that rounding explains, by the dtypes that the file computes in; ``None``
@@ -66,6 +67,7 @@ class ModelFile:
     toolchain: str | None = None
     function: str = ""
     cases: tuple[Case, ...] = ()
+    case_paths: Mapping[str, Path] = field(default_factory=dict)
     samples: Path | None = None
     ranges: Mapping[str, InputRange] | None = None
     limit: float | None = None
@@ -85,6 +87,9 @@ class ModelFile:
             "batch": self.batch,
         }
         request |= {"parameters": str(self.parameters)} if self.parameters else {}
+        request |= (
+            {"case_paths": {name: str(path) for name, path in self.case_paths.items()}} if self.case_paths else {}
+        )
         request |= {"original": self.original.path.name} if self.original else {}
         return request | self.calls
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from passsearch.measure.artifact_consumption import Consumption
     from passsearch.measure.kernels import PlacePlan, VariantPlan
+    from passsearch.measure.outputs import digest
     from passsearch.measure.processor import CpuTimes, cache_bytes
     from passsearch.measure.rounds import Cf22Plan, RoundPlan, is_busy, run_race
     from passsearch.measure.sensors import Sensors, probe
@@ -57,6 +58,7 @@ __all__ = [
     "cache_bytes",
     "cf22_ratio",
     "consumption",
+    "digest",
     "drop_disturbed_rounds",
     "is_busy",
     "is_improvement",
@@ -90,6 +92,7 @@ _MODULES = (
     "sensors",
     "source",
     "statistics",
+    "outputs",
 )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from passsearch.core import Pipeline
 from passsearch.report.formatting import format_number
 from passsearch.report.rivals import beside_lines, busy_warning, engine_ahead, engine_name, stated_ratios
+from passsearch.report.sizes import other_sizes, size_table
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.results import BUSY_PERCENT, ChosenPipeline, Compilation, FailedRival, TriedPipeline
 
@@ -21,6 +22,8 @@ def compiled_text(compilation: Compilation) -> str:
     rows = [_tried(tried) for tried in compilation.tried]
     if len(rows) > 1:
         parts.append(table(("pipeline", "throughput"), rows, width=width, right=("throughput",)))
+    if compilation.sizes:
+        parts.append(size_table(compilation.sizes, width=width))
     parts.append(paragraph_lines(_lines(compilation), width=width))
     if compilation.python:
         command = [compilation.python, str(Path(compilation.folder) / "run_model.py")]
@@ -55,6 +58,8 @@ def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     yield "pipeline", _pipeline(compilation.pipeline)
     reference = compilation.reference
     yield "outputs", f"checked against {reference.runtime}" if reference.runtime else f"not proven: {reference.reason}"
+    if compilation.sizes:
+        yield "other sizes", other_sizes(compilation.sizes)
     yield "target", f"{compilation.target}, toolchain {compilation.toolchain}"
     for name, rival in compilation.rivals.items():
         if isinstance(rival, FailedRival):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
     from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
-    from passsearch.results.compilation import ChosenPipeline, Compilation, TriedPipeline
+    from passsearch.results.compilation import ChosenPipeline, Compilation, CompiledSizes, SizeBetween, TriedPipeline
     from passsearch.results.corpus import Corpus, CorpusNetwork, CorpusProcessor, CorpusSearch
     from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
     from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio, says_nothing
@@ -113,6 +113,7 @@ __all__ = [
     "ComparedPipeline",
     "Comparison",
     "Compilation",
+    "CompiledSizes",
     "Compiler",
     "ComposedPipeline",
     "Contender",
@@ -171,6 +172,7 @@ __all__ = [
     "SearchedSpace",
     "SequenceCount",
     "SequenceGain",
+    "SizeBetween",
     "Source",
     "SpaceGraph",
     "StatedFailure",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from passsearch.results.candidate import StatedFailure
 from passsearch.results.network import Reference
-from passsearch.results.record import Record
+from passsearch.results.record import Record, left_out
 from passsearch.results.rivals import FailedRival, Rival
 
 
@@ -39,6 +39,64 @@ class TriedPipeline(Record):
     failure: StatedFailure | None
 
 
+@dataclass(frozen=True)
+class CompiledSize(Record):
+    """A size that a network is compiled for.
+
+    Attributes:
+        name: The size.
+        seconds: Time of a call.
+        inputs: Shapes of the inputs.
+        padded_from: Product of the sizes that grow from which on smaller inputs are padded to this size, because the
+            function of open sizes takes longer; ``None`` where nothing is padded.
+    """
+
+    name: str
+    seconds: float
+    inputs: Mapping[str, tuple[int, ...]]
+    padded_from: int | None = None
+
+
+@dataclass(frozen=True)
+class SizeBetween(Record):
+    """A size between those that a network is compiled for.
+
+    Attributes:
+        inputs: Shapes of the inputs.
+        open_s: Time of a call of the function of open sizes.
+        bucket: The size that inputs can be padded to; ``None`` where they cannot.
+        padded_s: Time of a padded call.
+        deviation: Largest deviation of its outputs, as a share of the largest value.
+    """
+
+    inputs: Mapping[str, tuple[int, ...]]
+    open_s: float
+    bucket: str | None = None
+    padded_s: float | None = None
+    deviation: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledSizes(Record):
+    """What calls of several sizes take.
+
+    Attributes:
+        buckets: The sizes that are compiled by themselves.
+        between: Sizes between, at which calls were checked and timed.
+        open: True if there is a function of open sizes.
+        open_reason: Why there is none.
+        padding: How inputs are padded to the next larger size; ``None`` where they are not.
+        padding_reason: Why they are not.
+    """
+
+    buckets: tuple[CompiledSize, ...]
+    between: tuple[SizeBetween, ...]
+    open: bool
+    open_reason: str
+    padding: Mapping[str, object] | None
+    padding_reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compilation(Record):
     """A network that was compiled without a search, as ``compile --json`` prints it.
@@ -59,6 +117,7 @@ class Compilation(Record):
         rivals_reason: Why there are none.
         others_percent: Percentage of the cores' time that other processes and the host took during the comparison.
         python: The interpreter that runs the deployment; empty where this machine cannot run it.
+        sizes: What calls of several sizes take, where the network is compiled for several.
     """
 
     schema: str
@@ -76,6 +135,7 @@ class Compilation(Record):
     rivals_reason: str
     others_percent: float = 0.0
     python: str = ""
+    sizes: CompiledSizes | None = left_out()
 
     @property
     def measured_rivals(self) -> dict[str, Rival]:

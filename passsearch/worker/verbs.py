@@ -292,6 +292,10 @@ class Verbs:
         """Check one catalog entry against this compiler; answers the list of problems."""
         return {"problems": _function(request["checker"])(**request["arguments"])}
 
+    def do_prove(self, request: Request) -> Answer:
+        """Answer how the network of a state may be padded, or the reason why it may not."""
+        return {"proof": _function(request["prover"])(self._module(request), **request["arguments"])}
+
     def _module(self, request: Request) -> Module:
         module = self._states.get(request["state"])
         if module is None:
@@ -347,6 +351,7 @@ def _source(data: Request) -> ModelSource:
         parameters,
         function=data.get("function", ""),
         cases=cases,
+        case_paths={name: Path(path) for name, path in data.get("case_paths", {}).items()},
         original=data.get("original", ""),
     )
 

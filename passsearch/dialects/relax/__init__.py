@@ -20,6 +20,7 @@ DIALECT = Dialect(
     opener="passsearch.dialects.relax.compiled:open_network",
     pipeline_maker="passsearch.dialects.relax.tvm_pass:as_pass",
     checker="passsearch.dialects.relax.check:check_entry",
+    padding_prover="passsearch.dialects.relax.padding:prove_padding",
     # Relax has no opt levels; the levels here are those of ``lowering.py``.
     baselines=(
         Candidate(build=BuildOptions(opt_level=0), name="none"),

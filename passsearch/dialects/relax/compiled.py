@@ -1,8 +1,10 @@
 """Run a built network in the user's own process, on tensors of PyTorch or arrays of numpy."""
 
 import itertools
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,13 +17,16 @@ from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.executable import NETWORK
 from passsearch.dialects.shared import parse_device
 from passsearch.standalone.deployment.checked_files import Built
-from passsearch.standalone.deployment.machine_pool import MachinePool
+from passsearch.standalone.deployment.machine_pool import InputError, MachinePool
 from passsearch.standalone.relax.deployment import cuda_libraries
-from passsearch.standalone.relax.deployment.separate_weights import check_weights, read_weights
+from passsearch.standalone.relax.deployment.separate_weights import check_weights, read_all_weights
+from passsearch.standalone.relax.deployment.size_choice import OPEN, SIZES, Choice, cut, pad
 
 
 def open_network(built: Built, device: str) -> Callable[..., Any]:
     """Return a function of the network's inputs in order; the inputs must be on the device.
+
+    Of a network of several sizes, a call takes the function of its size.
 
     Tensors are not copied (DLPack), except inputs that are not contiguous or not aligned to ``ALIGNMENT_BYTES``, and
     outputs whose memory is that of an input, of another output or of a constant: what is returned belongs to the
@@ -34,14 +39,58 @@ def open_network(built: Built, device: str) -> Callable[..., Any]:
     if device != "cpu":
         cuda_libraries.load_runtime("cc")  # called only where there is no driver
     path = built.path(NETWORK)
-    check_weights(built, MAIN)
+    functions = [*built.inputs]
+    for function in functions:
+        check_weights(built, function)
     # TVM's own function keeps every library for the life of the process, with its weights.
     library = tvm_ffi.load_module(str(path), keep_module_alive=False)
     place = tvm.device(*parse_device(device))
     # A virtual machine runs one call at a time, and the function may be called by several threads.
-    pool = MachinePool(lambda: relax.VirtualMachine(library, place)[MAIN], None if device == "cpu" else 1)
-    weights = read_weights(built.folder, MAIN)
+    pool = MachinePool(partial(_machine, library, place, functions), None if device == "cpu" else 1)
+    weights = read_all_weights(built.folder, functions)
+    runs = {name: _runner(partial(pool.run, name), weights[name]) for name in functions}
+    if not built.has(SIZES):
+        return runs[MAIN]
+    return _choosing(runs, Choice(json.loads(built.path(SIZES).read_text())), built.inputs)
 
+
+def _machine(library: Any, place: Any, functions: Sequence[str]) -> Callable[..., Any]:
+    """Return a virtual machine as a function of the name of an entry function and of its arguments."""
+    machine = relax.VirtualMachine(library, place)
+    calls = {name: machine[name] for name in functions}
+    return lambda name, *arguments: calls[name](*arguments)
+
+
+def _choosing(runs: Mapping[str, Callable[..., Any]], choice: Choice, inputs: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return a function that takes the function of the size of its arguments."""
+    names = [name for name, _, _ in choice.signature({**inputs})]
+
+    def run(*tensors: Any) -> Any:
+        given = dict(zip(names, tensors, strict=True))
+        bucket = choice.exact(given)
+        if bucket is not None:
+            return runs[bucket["function"]](*tensors)
+        arrays = {name: np.asarray(tensor) for name, tensor in given.items()}
+        bucket = choice.padded(arrays)
+        if bucket is None and not choice.record["open"]:
+            raise InputError(choice.refusal(arrays))
+        if bucket is None:
+            return runs[OPEN](*tensors)
+        padded = pad(arrays, bucket)
+        outputs = runs[bucket["function"]](*(_like(padded[name], given[name]) for name in names))
+        parts = cut(_flat(outputs), arrays, choice.record["padding"]["outputs"])
+        return tuple(parts) if isinstance(outputs, tuple) else parts[0]
+
+    return run
+
+
+def _like(array: Any, other: Any) -> Any:
+    """Return an array as a tensor of PyTorch where another one is one."""
+    return sys.modules["torch"].from_numpy(array) if hasattr(other, "detach") else array
+
+
+def _runner(call: Callable[..., Any], weights: Sequence[Any]) -> Callable[..., Any]:
+    """Return a function of tensors of PyTorch or arrays of numpy."""
     constant: frozenset[int] | None = None
 
     def run(*tensors: Any) -> Any:
@@ -49,11 +98,11 @@ def open_network(built: Built, device: str) -> Callable[..., Any]:
         # A user who passes a PyTorch tensor has imported PyTorch, so it need not be imported here.
         torch = sys.modules.get("torch")
         if torch is None or not any(isinstance(tensor, torch.Tensor) for tensor in tensors):
-            return _convert_outputs(pool.run(*map(_to_tvm, tensors), *weights), _to_numpy)
+            return _convert_outputs(call(*map(_to_tvm, tensors), *weights), _to_numpy)
         given = [*map(_to_tvm, tensors), *weights]
-        outputs = _convert_outputs(pool.run(*given), torch.from_dlpack)
+        outputs = _convert_outputs(call(*given), torch.from_dlpack)
         if constant is None:
-            constant = _in_one_place(outputs, _convert_outputs(pool.run(*given), torch.from_dlpack))
+            constant = _in_one_place(outputs, _convert_outputs(call(*given), torch.from_dlpack))
         held = [_extent(tensor) for tensor in tensors if isinstance(tensor, torch.Tensor)]
         return _own(outputs, held, constant)
 

@@ -5,7 +5,7 @@ from importlib import import_module
 
 import tvm
 
-from passsearch.core import MAIN
+from passsearch.core import MAIN, Case
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.refusal import refusal_message
 from passsearch.dialects.relax import ir_file
@@ -28,13 +28,20 @@ def load(source: ModelSource) -> tvm.IRModule:
     # A module that a worker has written has its entries already.
     if all(case.function == case.entry for case in source.cases):
         return ir_file.read_entries(source)
-    if source.cases[0].is_symbolic:
-        function = source.cases[0].function
-        return _load_main(replace(source, cases=(), inputs={}, batch=None, function=function, keep_symbolic=True))
-    modules = [
-        _load_main(replace(source, cases=(), inputs=case.inputs, function=case.function)) for case in source.cases
-    ]
-    return select((case.entry, module, MAIN) for case, module in zip(source.cases, modules, strict=True))
+    # Cases of open sizes share one function.
+    functions = {case.entry: case for case in source.cases}
+    entries = {entry: _load_main(_source_of(case, source)) for entry, case in functions.items()}
+    if entries.keys() == {MAIN}:
+        return entries[MAIN]
+    return select((entry, module, MAIN) for entry, module in entries.items())
+
+
+def _source_of(case: Case, source: ModelSource) -> ModelSource:
+    """Return the source of one case's function alone."""
+    if case.is_symbolic:
+        return replace(source, cases=(), inputs={}, batch=None, function=case.function, keep_symbolic=True)
+    path = source.case_paths.get(case.entry, source.path)
+    return replace(source, path=path, cases=(), inputs=case.inputs, function=case.function)
 
 
 def _load_main(source: ModelSource) -> tvm.IRModule:

@@ -136,7 +136,9 @@ class Built {
   const std::vector<Input>& Inputs(const std::string& function) const {
     auto found = functions_.find(function);
     if (found != functions_.end()) return found->second;
-    throw std::runtime_error(folder_ + " has no function " + function + "; see conditions.txt in it.");
+    std::string names;
+    for (const auto& each : functions_) names += (names.empty() ? "" : ", ") + each.first;
+    throw std::runtime_error(folder_ + " has no function " + function + "; name one of " + names + ".");
   }
 
  private:

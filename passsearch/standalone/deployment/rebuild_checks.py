@@ -55,7 +55,7 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
             ``apply(module, transform, target)``, ``hash(module)``, ``inputs(module, function)``,
             ``build(module, options, target, folder)`` and ``open(folder, inputs, target, function)``, which returns the
             function that runs one entry function of what was built, and one that returns its inputs as they are in
-            memory.
+            memory; and ``write_sizes(record, runs, inputs, folder, target)`` where a network has several sizes.
         files: Names of the files and folders that ``build`` may write.
         record: The content of the pipeline file.
     """
@@ -74,9 +74,11 @@ def rebuild(compiler: Any, files: Any, record: Any) -> None:
         folder.mkdir()
         inputs = transform_and_build(compiler, record, target=target, folder=folder, note=note)
         if record["expected"]:
-            write_examples(
-                folder, run_entries(compiler, record, inputs=inputs, folder=folder, target=target), record, note
-            )
+            runs = run_entries(compiler, record, inputs=inputs, folder=folder, target=target)
+            write_examples(folder, runs, record, note)
+            if record.get("sizes"):
+                between = compiler.write_sizes(record, runs, inputs=inputs, folder=folder, target=target)
+                print(f"sizes between the compiled ones: {between}")
         else:
             print("outputs not checked: they were recorded where nothing ran that is built for this target")
         if not options.check_only:

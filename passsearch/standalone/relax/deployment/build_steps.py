@@ -16,6 +16,8 @@ import network_file
 import network_loader
 import rebuild_checks
 import separate_weights
+import size_choice
+import sized_network
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -79,6 +81,17 @@ class Relax:
         network = network_loader.open_network(folder, inputs, build_target.device_kind(target), function, held=held)
         return network, lambda: {name: tensor.numpy() for name, tensor in held.items()}
 
+    def write_sizes(self, record: Any, runs: Any, *, inputs: Any, folder: Path, target: Any) -> str:
+        """Compare padded calls, write how a size is chosen, and return what the sizes between take."""
+        device = build_target.device(target)
+
+        def open_sized(choice: Any) -> Any:
+            return network_loader.open_sized(folder, inputs, device, choice)
+
+        return sized_network.write_sizes(  # type: ignore[no-any-return]
+            record, runs, open_sized, folder, rebuild_checks.output_deviation
+        )
+
 
 def _shape(shape: Any) -> list[Any]:
     """Return the sizes of a shape; ``*`` stands for any shape."""
@@ -97,5 +110,5 @@ def prepare_cuda(compiler: str) -> None:
 
 def main(record: Any) -> None:
     """Run the command line of build_model.py."""
-    files = (network_loader.NETWORK, separate_weights.TABLE, separate_weights.FOLDER)
+    files = (network_loader.NETWORK, separate_weights.TABLE, separate_weights.FOLDER, size_choice.SIZES)
     rebuild_checks.rebuild(Relax(), files, record)

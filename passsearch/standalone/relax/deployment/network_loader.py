@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import cuda_libraries
 import loader_command
 import machine_pool
 import separate_weights
+import size_choice
+import sized_network
 import tvm
 import tvm_ffi
 from tvm import relax
@@ -17,13 +20,15 @@ from tvm import relax
 NETWORK = "network.so"
 
 
-def load(folder: str | Path, device: str | None = None, function: str = "main", machines: int | None = None) -> Any:
-    """Return one function of a built network; see ``machine_pool.Network``.
+def load(
+    folder: str | Path, device: str | None = None, function: str | None = None, machines: int | None = None
+) -> Any:
+    """Return a built network or one of its functions; see ``machine_pool.Network`` and ``sized_network.SizedNetwork``.
 
     Args:
         folder: What build_model.py has written.
         device: Kind of the device, such as ``cuda``; by default what it was built for.
-        function: Name of the entry function.
+        function: Name of the entry function; by default ``main``, or the one of each call's size.
         machines: Largest number of calls that run at once; by default one for each processor. On a GPU it is 1.
 
     Raises:
@@ -32,8 +37,15 @@ def load(folder: str | Path, device: str | None = None, function: str = "main", 
     built = checked_files.Built(Path(folder))
     loader_command.check_machine(built, tvm.__version__)
     built.path(NETWORK)
+    device = device or built.device
+    if function is None and built.has(size_choice.SIZES):
+        choice = size_choice.Choice(json.loads(built.path(size_choice.SIZES).read_text()))
+        for name in built.inputs:
+            separate_weights.check_weights(built, name)
+        return open_sized(built.folder, built.inputs, device, choice, machines=machines)
+    function = function or loader_command.MAIN
     separate_weights.check_weights(built, function)
-    return open_network(built.folder, built.function(function), device or built.device, function, machines=machines)
+    return open_network(built.folder, built.function(function), device, function, machines=machines)
 
 
 def open_network(
@@ -46,28 +58,51 @@ def open_network(
     machines: int | None = None,
 ) -> Any:
     """Return one function of a network whose files are not checked; ``held`` gets the tensors of the last inputs."""
+    make = _machine_maker(folder, device, [function], held=held)
+
+    def make_one() -> Any:
+        machine = make()
+        return lambda arrays: machine(function, arrays)
+
+    # Machines share the weights in the processor's memory; on another device each would have a copy of its own.
+    return machine_pool.Network(make_one, inputs, machines if device == "cpu" else 1)
+
+
+def open_sized(folder: Path, inputs: dict[str, Any], device: str, choice: Any, *, machines: int | None = None) -> Any:
+    """Return a network of several sizes, whose files are not checked."""
+    # One machine has all functions: a machine for each would copy the weights that they share.
+    make = _machine_maker(folder, device, [*inputs])
+    return sized_network.SizedNetwork(make, inputs, choice, machines if device == "cpu" else 1)
+
+
+def _machine_maker(folder: Path, device: str, functions: list[str], *, held: dict[str, Any] | None = None) -> Any:
+    """Return a function that makes machines, each a function of the name of an entry function and of arrays."""
     if device != "cpu":
         cuda_libraries.load_runtime("cc")
     place = tvm.device(device, 0)
     library = tvm.runtime.load_module(str(folder / NETWORK))
-    weights = separate_weights.read_weights(folder, function)
+    weights = separate_weights.read_all_weights(folder, functions)
 
     def make() -> Any:
         machine = relax.VirtualMachine(library, place)
-        number = machine._get_function_arity(function) - len(weights)
-        names = [machine._get_function_param_name(function, at) for at in range(number)]
-        call = machine[function]
+        names = {
+            function: [
+                machine._get_function_param_name(function, at)
+                for at in range(machine._get_function_arity(function) - len(weights[function]))
+            ]
+            for function in functions
+        }
+        calls = {function: machine[function] for function in functions}
 
-        def run(arrays: dict[str, Any]) -> list[Any]:
-            tensors = {name: tvm.runtime.tensor(arrays[name], place) for name in names}
+        def run(function: str, arrays: dict[str, Any]) -> list[Any]:
+            tensors = {name: tvm.runtime.tensor(arrays[name], place) for name in names[function]}
             if held is not None:
                 held.update(tensors)
-            return flatten(call(*tensors.values(), *weights))
+            return flatten(calls[function](*tensors.values(), *weights[function]))
 
         return run
 
-    # Machines share the weights in the processor's memory; on another device each would have a copy of its own.
-    return machine_pool.Network(make, inputs, machines if device == "cpu" else 1)
+    return make
 
 
 def flatten(outputs: Any) -> list[Any]:

@@ -90,6 +90,15 @@ def read_weights(folder: Path, function: str) -> list[Any]:
     return [tvm.runtime.from_dlpack(np.load(file, mmap_mode="c")) for file in weight_files(folder, function)]
 
 
+def read_all_weights(folder: Path, functions: list[str]) -> dict[str, list[Any]]:
+    """Return the weights of several functions; one that several take is mapped once."""
+    files = {name: weight_files(folder, name) for name in functions}
+    arrays = {
+        file: tvm.runtime.from_dlpack(np.load(file, mmap_mode="c")) for own in files.values() for file in set(own)
+    }
+    return {name: [arrays[file] for file in own] for name, own in files.items()}
+
+
 def entries(module: tvm.IRModule) -> list[tvm.ir.GlobalVar]:
     """Return the variables of the entry functions by name: ``main``, or one ``main_NAME`` for each of several cases."""
     functions = {

@@ -1,0 +1,28 @@
+"""Networks that may be padded are told from those that may not."""
+
+from collections.abc import Callable
+from typing import Any
+
+
+def test_networks_are_padded_where_that_changes_no_output(cases: Callable[[str], list[dict[str, Any]]]) -> None:
+    rows = {row["case"]: row for row in cases("padding_cases.py")}
+    proven = {name: row for name, row in rows.items() if row["proven"]}
+    refused = {name: row for name, row in rows.items() if not row["proven"]}
+    assert (len(proven), len(refused)) == (10, 12)
+    for row in proven.values():
+        assert "reason" not in row and row["deviation"] < 1e-5, row
+    for row in refused.values():
+        assert row.get("reason"), row
+    # That one is right, and there is no rule for it.
+    assert {name for name, row in refused.items() if not row["deviation"] > 1e-3} == {"one row of all"}
+    # Inputs that mask are those which must leave a position, and a causal mask is none.
+    assert {name for name, row in proven.items() if row["masks"] == ["mask"]} == {
+        "masked attention",
+        "attention of chosen scores",
+        "causal attention with a mask",
+        "places and attention",
+        "first token",
+    }
+    assert {name for name, row in proven.items() if row["masks"] not in ([], ["mask"])} == set()
+    assert rows["heads"]["outputs"] == [{"2": ["x", 1]}]
+    assert rows["first token"]["outputs"] == [{}]
