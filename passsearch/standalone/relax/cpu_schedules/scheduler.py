@@ -14,6 +14,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
 from .groups import Groups
+from .narrow_loops import UNROLLED
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns
 from .parts import Parts
@@ -371,6 +372,8 @@ class Scheduler:
         # Unrolled, because only then LLVM holds the sums of a tile in registers.
         for loop in tile:
             schedule.unroll(loop)
+        if UNROLLED in schedule.get(block.block_rv).annotations:
+            schedule.unroll(reduced[-1])
         schedule.vectorize(lane)
         return reduced, len(tile)
 

@@ -1,0 +1,181 @@
+"""The pass that stores constant weights of products in fewer bits."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
+from .cpu_pass import cpu_pass, unscheduled
+from .narrow_loops import Factor, narrowed
+from .storage import FLOAT32, GROUPED, STORAGES, Storage
+
+NOTES = "passsearch.weights"
+"""Attribute of a function with a line for each of its large constants: their shape, their storage, and the reason where
+that is not the one that was asked for."""
+
+LEAST_NUMBERS = 1 << 14
+"""Numbers from which weights are narrowed by default: 64 KiB of float32, which stay in the second cache."""
+
+DEFAULT_GROUP = 32
+"""Numbers that share a scale in ``int4`` by default."""
+
+
+def NarrowWeights(  # noqa: N802
+    storage: str = FLOAT32,
+    group: int | None = None,
+    least: int = LEAST_NUMBERS,
+    kernels: Mapping[str, Mapping[str, str | int | None]] | None = None,
+) -> Any:
+    """Return a pass that stores constant weights narrow; the kernels widen them in registers, and sums stay float32.
+
+    Weights that cannot be narrowed stay float32, and an attribute of their function says why.
+
+    Args:
+        storage: One of ``STORAGES``; ``float32`` changes nothing.
+        group: Numbers along the sum that share a scale; 0 for one scale for each column, with ``int8`` only. ``None``
+            for that with ``int8``, and for groups of 32 with ``int4``.
+        least: Numbers from which weights are narrowed.
+        kernels: Another storage and group for single functions, by the name of the function.
+
+    Raises:
+        ValueError: There is no such storage or group, or ``kernels`` names a function that the module does not have, or
+            another parameter.
+    """
+    default = _storage(storage, group)
+
+    def narrow(module: Any, _registers: Any) -> Any:
+        storages = _kernel_storages(module, default, kernels or {})
+        if all(each.name == FLOAT32 for each in storages.values()):
+            return module
+        arguments = constant_arguments(module)
+        changed = {}
+        for name, function in unscheduled(module):
+            wanted = storages[name.name_hint]
+            if wanted.name != FLOAT32:
+                changed[name.name_hint] = _narrow(function, arguments.get(name.name_hint, {}), wanted, least=least)
+        return _replaced(module, changed)
+
+    return cpu_pass(narrow, name="NarrowWeights")
+
+
+def _storage(name: str, group: int | None) -> Storage:
+    if name not in (FLOAT32, *STORAGES):
+        raise ValueError(f"`storage` of NarrowWeights is one of {', '.join((FLOAT32, *STORAGES))}; got {name}")
+    if group is None:
+        group = DEFAULT_GROUP if name == "int4" else 0
+    if group % 8 or not 0 <= group <= 256 or (group and group < 32):
+        raise ValueError(f"`group` of NarrowWeights is a multiple of 8 from 32 to 256, or 0 for columns; got {group}")
+    if name == "int4" and not group:
+        raise ValueError("`group` of NarrowWeights is not 0 for int4: one scale for a column of 16 values is too coarse")
+    return Storage(name, group if name in GROUPED else 0)
+
+
+def _kernel_storages(
+    module: Any, default: Storage, kernels: Mapping[str, Mapping[str, str | int | None]]
+) -> dict[str, Storage]:
+    """Return the storage of the weights of every function."""
+    names = [name.name_hint for name, _ in module.functions_items()]
+    if unknown := [name for name in kernels if name not in names]:
+        raise ValueError(f"no function `{unknown[0]}` to narrow the weights of")
+    if wrong := [own for own in kernels.values() if not {*own} <= {"storage", "group"}]:
+        raise ValueError(f"a kernel takes storage and group; got {dict(wrong[0])}")
+    own = {name: _storage(each.get("storage", FLOAT32), each.get("group")) for name, each in kernels.items()}
+    return {name: own.get(name, default) for name in names}
+
+
+@dataclass(frozen=True)
+class _Narrowed:
+    """A function that reads narrow weights.
+
+    Attributes:
+        function: The function.
+        layouts: Factor and storage by the place of the weights among the arguments of the original function.
+    """
+
+    function: Any
+    layouts: Mapping[int, tuple[Factor, Storage]]
+
+
+def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Storage, *, least: int) -> _Narrowed:
+    """Return a function with all of its large constant weights in a storage.
+
+    Args:
+        function: The function.
+        arguments: The constants of all its calls, by place.
+        wanted: The storage.
+        least: Numbers from which weights are narrowed.
+    """
+    layouts: dict[int, tuple[Factor, Storage]] = {}
+    notes: list[str] = []
+    result = function
+    # From the last one, as a parameter of scales moves those behind it.
+    for place in sorted(arguments, reverse=True):
+        shape = [int(size) for size in function.params[place].shape]
+        if np.prod(shape) < least or str(function.params[place].dtype) != FLOAT32:
+            continue
+        factor, own, reason = _layout(result, place, arguments[place], wanted)
+        if factor is not None:
+            layouts[place] = (factor, own)
+            result = narrowed(result, factor, own)
+        notes.append(f"{'x'.join(map(str, shape))} in {own.text}" + (f": {reason}" if reason else ""))
+    return _Narrowed(result.with_attr(NOTES, notes[::-1]) if notes else result, layouts)
+
+
+def _layout(
+    function: Any, place: int, constants: Sequence[Any], wanted: Storage
+) -> tuple[Factor | None, Storage, str]:
+    """Return the weights at a place as a factor with its storage; ``None`` and the reason where they stay float32."""
+    factor = Factor.find(function, place)
+    if isinstance(factor, str):
+        return None, Storage(FLOAT32), factor
+    if reasons := [reason for each in constants if (reason := wanted.refusal(values_of(each.value)))]:
+        return None, Storage(FLOAT32), reasons[0]
+    if not wanted.group:
+        return factor, wanted, ""
+    group = factor.group(wanted)
+    if not group:
+        return None, Storage(FLOAT32), f"no axis of the sum divides into groups of up to {wanted.group}"
+    own = replace(wanted, group=group)
+    return factor, own, "" if own == wanted else f"groups of {wanted.group} do not divide the sum"
+
+
+def _replaced(module: Any, changed: Mapping[str, _Narrowed]) -> Any:
+    """Return the module with these functions in place of those of the same names, and with their constants narrow."""
+    builder = relax.BlockBuilder()
+    # New variables, because TVM stores a function's type with the variable that names it.
+    names = {name: builder.add_func(each.function, name) for name, each in changed.items()}
+    functions = {name: function for name, function in module.functions_items() if name.name_hint not in names}
+    result = tvm.IRModule(
+        {**functions, **dict(builder.get().functions_items())}, attrs=module.attrs, global_infos=module.global_infos
+    )
+    stored: dict[Any, list[Any]] = {}  # calls with equal weights share them
+
+    def arrays_of(constant: Any, factor: Factor, storage: Storage) -> list[Any]:
+        dimension = factor.steps[0] if storage.group and factor.steps else 0
+        key = (digest(values_of(constant.value)), str(constant.ty), storage, factor.summed, dimension)
+        if key not in stored:
+            arrays = storage.arrays(values_of(constant.value), factor.summed, dimension)
+            stored[key] = [relax.const(tensor(array)) for array in arrays]
+        return stored[key]
+
+    def replace_call(call: Any) -> Any:
+        name = call.args[0].name_hint if is_call_tir(call) else ""
+        if name not in changed:
+            return call
+        arguments: list[Any] = []
+        for place, argument in enumerate(call.args[1].fields):
+            layout = changed[name].layouts.get(place)
+            arguments += arrays_of(argument, *layout) if layout else [argument]
+        return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
+
+    for entry in entries(result):
+        result.update_func(entry, tvm_ffi.structural_map(result[entry], (relax.Call, replace_call)))
+    return result
