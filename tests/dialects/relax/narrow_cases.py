@@ -85,9 +85,11 @@ def emulated(values: Any, name: str, group: int, *, summed: Sequence[int], axis:
 def stored(module: Any) -> list[Any]:
     """Return the constants of main, each once."""
     found: dict[int, Any] = {}
-    tvm_ffi.structural_walk(
-        module["main"], (tvm.ir.GenericConst, lambda each: found.setdefault(each.value.__chandle__(), each.value.numpy()))
-    )
+
+    def visit(constant: Any) -> None:
+        found[constant.value.__chandle__()] = constant.value.numpy()
+
+    tvm_ffi.structural_walk(module["main"], (tvm.ir.GenericConst, visit))
     return list(found.values())
 
 
@@ -108,8 +110,12 @@ def read_back(arrays: Sequence[Any], name: str, group: int, *, shape: Sequence[i
     parts = []
     for row in range(group // count):
         for place in range(count):
-            value = (groups[:, row] >> np.uint32(place * bits)) & np.uint32(2**bits - 1)
-            parts.append(np.where(value >= 2 ** (bits - 1), value.astype("int64") - 2**bits, value).astype("float32"))
+            value = ((groups[:, row] >> np.uint32(place * bits)) & np.uint32(2**bits - 1)).astype("int64")
+            if place < count - 1:
+                value -= 2 ** (bits - 1)
+            else:
+                value = np.where(value >= 2 ** (bits - 1), value - 2**bits, value)
+            parts.append(value.astype("float32"))
     result = np.stack(parts, axis=1) * scale
     return np.moveaxis(result.reshape(-1, *words.shape[1:]), 0, axis)
 
@@ -237,7 +243,7 @@ def fitting(name: str, storage: str, group: int) -> None:
                 "deviation": float(np.abs(result - reference).max() / np.abs(reference).max()),
                 "unscheduled": float(np.abs(plain - reference).max() / np.abs(reference).max()),
                 "bytes": sum(each.nbytes for each in arrays) / own.nbytes,
-                "well_formed": bool(relax.analysis.well_formed(after)),
+                "well_formed": bool(relax.analysis.check_well_formed(after)),
                 "notes": notes(after),
             }
         )

@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
-from .narrow_loops import Factor, narrowed
+from .narrow_loops import LEAST_GROUP, Factor, narrowed
 from .storage import FLOAT32, GROUPED, STORAGES, Storage
 
 NOTES = "passsearch.weights"
@@ -61,7 +61,7 @@ def NarrowWeights(  # noqa: N802
             wanted = storages[name.name_hint]
             if wanted.name != FLOAT32:
                 changed[name.name_hint] = _narrow(function, arguments.get(name.name_hint, {}), wanted, least=least)
-        return _replaced(module, changed)
+        return _replaced(module, {name: each for name, each in changed.items() if each.has_notes})
 
     return cpu_pass(narrow, name="NarrowWeights")
 
@@ -103,6 +103,11 @@ class _Narrowed:
     function: Any
     layouts: Mapping[int, tuple[Factor, Storage]]
 
+    @property
+    def has_notes(self) -> bool:
+        """False for a function without large constants."""
+        return bool(self.function.attrs) and NOTES in self.function.attrs
+
 
 def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Storage, *, least: int) -> _Narrowed:
     """Return a function with all of its large constant weights in a storage.
@@ -142,7 +147,7 @@ def _layout(
         return factor, wanted, ""
     group = factor.group(wanted)
     if not group:
-        return None, Storage(FLOAT32), f"no axis of the sum divides into groups of up to {wanted.group}"
+        return None, Storage(FLOAT32), f"no axis of the sum divides into groups of {LEAST_GROUP} to {wanted.group}"
     own = replace(wanted, group=group)
     return factor, own, "" if own == wanted else f"groups of {wanted.group} do not divide the sum"
 
@@ -178,4 +183,4 @@ def _replaced(module: Any, changed: Mapping[str, _Narrowed]) -> Any:
 
     for entry in entries(result):
         result.update_func(entry, tvm_ffi.structural_map(result[entry], (relax.Call, replace_call)))
-    return result
+    return relax.transform.Normalize()(result)  # it finds the types of the new calls

@@ -3,8 +3,8 @@
 Types without a scale keep the layout of the weights: ``bfloat16`` as the upper halves of float32 in int16, because
 numpy has no such type, and ``float16``. ``int8`` without groups has one scale for each column, by which the sums are
 multiplied. Numbers with a scale for each group of a sum lie in words of 32 bits: a word has neighbours along the sum,
-the first in its lowest bits, so that a shift to the left and one to the right widen the numbers of a whole vector of
-columns. The scale of a group, the bits of a float32, is the word after the numbers of the group, so that a product
+the first in its lowest bits, so that shifts and masks widen the numbers of a whole vector of columns. All but the last one of a word have their highest bit inverted, so that they are not negative where the bits of
+the others are masked. The scale of a group, the bits of a float32, is the word after the numbers of the group, so that a product
 reads one stream of memory.
 """
 
@@ -69,6 +69,21 @@ class Storage:
     def has_column_scales(self) -> bool:
         """True if each column has a scale, in an array of its own."""
         return self.name == "int8" and not self.group
+
+    @property
+    def offset(self) -> int:
+        """What is added to all numbers of a word but the last one, so that they are not negative."""
+        return int(2 ** (self.bits - 1))
+
+    @property
+    def signs(self) -> int:
+        """The bits of a word that the offsets change, as a signed integer."""
+        return sum(self.offset << place * self.bits for place in range(self.numbers_of_word - 1))
+
+    def mask(self, place: int) -> int:
+        """Return the bits of a word that have the number at a place, as a signed integer."""
+        bits = (2**self.bits - 1) << place * self.bits
+        return bits - 2**WORD_BITS if place == self.numbers_of_word - 1 else bits
 
     @property
     def text(self) -> str:
@@ -155,4 +170,4 @@ def _words(numbers: Any, storage: Storage) -> Any:
     words = np.zeros((split.shape[0], split.shape[1], *split.shape[3:]), "uint32")
     for place in range(count):
         words |= (split[:, :, place] & mask) << np.uint32(place * storage.bits)
-    return words.view("int32")
+    return (words ^ np.uint32(storage.signs)).view("int32")
