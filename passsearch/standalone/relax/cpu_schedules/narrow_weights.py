@@ -124,9 +124,14 @@ def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Stora
     # From the last one, as a parameter of scales moves those behind it.
     for place in sorted(arguments, reverse=True):
         shape = [int(size) for size in function.params[place].shape]
-        if np.prod(shape) < least or str(function.params[place].dtype) != FLOAT32:
+        if str(function.params[place].dtype) != FLOAT32:
             continue
-        factor, own, reason = _layout(result, place, arguments[place], wanted)
+        if np.prod(shape) >= least:
+            factor, own, reason = _layout(result, place, arguments[place], wanted)
+        elif isinstance(Factor.find(result, place), Factor):  # not a bias
+            factor, own, reason = None, Storage(FLOAT32), f"they are fewer than {least} numbers"
+        else:
+            continue
         if factor is not None:
             layouts[place] = (factor, own)
             result = narrowed(result, factor, own)
