@@ -62,7 +62,9 @@ def rounded_by_groups(values: Any, axis: int, *, name: str, group: int) -> Any:
         for column in range(part.shape[1]):
             numbers = part[:, column]
             extreme = numbers[np.argmax(np.abs(numbers))]
-            scale = np.float32(extreme / np.float32(-8)) if name == "int4" else np.float32(abs(extreme) / np.float32(127))
+            scale = (
+                np.float32(extreme / np.float32(-8)) if name == "int4" else np.float32(abs(extreme) / np.float32(127))
+            )
             least, most = (-8, 7) if name == "int4" else (-127, 127)
             integers = np.clip(np.round(numbers / scale), least, most) if scale else np.zeros_like(numbers)
             part[:, column] = integers * scale
@@ -93,7 +95,9 @@ def stored(module: Any) -> list[Any]:
     return list(found.values())
 
 
-def read_back(arrays: Sequence[Any], name: str, group: int, *, shape: Sequence[int], summed: Sequence[int], axis: int) -> Any:
+def read_back(
+    arrays: Sequence[Any], name: str, group: int, *, shape: Sequence[int], summed: Sequence[int], axis: int
+) -> Any:
     """Return the float32 weights that stored arrays mean."""
     numbers = arrays[0]
     if name == "bfloat16":
@@ -104,7 +108,11 @@ def read_back(arrays: Sequence[Any], name: str, group: int, *, shape: Sequence[i
         return numbers.astype("float32") * np.expand_dims(arrays[1], tuple(summed))
     bits = 4 if name == "int4" else 8
     count = 32 // bits
-    words = np.moveaxis(numbers, axis, 0).view("uint32") if axis == 0 else np.ascontiguousarray(np.moveaxis(numbers, axis, 0)).view("uint32")
+    words = (
+        np.moveaxis(numbers, axis, 0).view("uint32")
+        if axis == 0
+        else np.ascontiguousarray(np.moveaxis(numbers, axis, 0)).view("uint32")
+    )
     groups = words.reshape(-1, group // count + 1, *words.shape[1:])
     scale = np.ascontiguousarray(groups[:, -1:]).view("float32")
     parts = []
@@ -226,7 +234,11 @@ def fitting(name: str, storage: str, group: int) -> None:
     own = np.ascontiguousarray(values.T) if layout.get("transposed") else values
     expected = emulated(own.copy(), storage, group, summed=summed, axis=axis)
     arrays = [each for each in stored(after) if str(each.dtype) != "float32"]
-    scales = [each for each in stored(after) if str(each.dtype) == "float32" and each.size == own.size // np.prod([own.shape[each] for each in summed])]
+    scales = [
+        each
+        for each in stored(after)
+        if str(each.dtype) == "float32" and each.size == own.size // np.prod([own.shape[each] for each in summed])
+    ]
     read = read_back([*arrays, *scales[:1]], storage, group, shape=own.shape, summed=summed, axis=axis)
     used = np.ascontiguousarray(expected.T) if layout.get("transposed") else expected
     reference = run(scheduled(fused(network(shape, lambda each: body(each, used), "float32"))), data, TARGET)
@@ -282,10 +294,39 @@ def refused() -> None:
         fused(network((1, 2048, 4, 4), lambda each: op.nn.conv2d(each, constant(depthwise), groups=2048), "float32")),
         storage="int8",
     )
-    table = weight(256, 128)
-    report(
-        "no product", fused(network((256, 128), lambda each: op.add(each, constant(table)), "float32")), storage="int8"
-    )
+
+
+def tables() -> None:
+    """Look-ups of rows, and an addition of all rows."""
+    values, positions = weight(300, 96), weight(5, 4096)
+    rows = np.array([3, 299, 0, 7, 3], "float32")
+
+    def look_up(data: Any, used: Any) -> Any:
+        return op.multiply(op.take(constant(used), op.astype(data, "int64"), axis=0), relax.const(np.float32(2)))
+
+    for storage, group in STORAGES:
+        arguments = {"storage": storage, **({"group": group} if group else {})}
+        own, name = ("int8", 0) if group else (storage, 0), storage
+        expected = 2 * emulated(values.copy(), own[0], 0, summed=(1,), axis=1)[rows.astype(int)]
+        after = narrow(fused(network((5,), lambda data: look_up(data, values), "float32")), **arguments)
+        deviation = np.abs(run(scheduled(after), rows, TARGET) - expected).max() / np.abs(expected).max()
+        added = narrow(
+            fused(network((5, 4096), lambda data: op.add(data, constant(positions)), "float32")), **arguments
+        )
+        other = np.abs(
+            run(scheduled(added), positions, TARGET)
+            - (positions + emulated(positions.copy(), own[0], 0, summed=(1,), axis=1))
+        )
+        print(
+            json.dumps(
+                {
+                    "case": name,
+                    "kind": "table",
+                    "notes": [*notes(after).values(), *notes(added).values()],
+                    "deviation": max(float(deviation), float(other.max() / np.abs(positions).max())),
+                }
+            )
+        )
 
 
 def special() -> None:
@@ -297,11 +338,21 @@ def special() -> None:
         module = fused(network((2, 128), lambda each: op.matmul(each, constant(zero)), "float32"))
         result = run(scheduled(narrow(module, storage=storage, **({"group": group} if group else {}))), data, TARGET)
         others = bool(np.abs(result[:, 6]).min() > 0 and np.isfinite(result).all())
-        print(json.dumps({"case": storage, "kind": "zero", "is_zero": bool((result[:, 7] == 0).all()), "others": others}))
+        print(
+            json.dumps({"case": storage, "kind": "zero", "is_zero": bool((result[:, 7] == 0).all()), "others": others})
+        )
 
     shared = constant(weight(256, 256))
     twice = fused(network((2, 256), lambda each: op.matmul(op.exp(op.matmul(each, shared)), shared), "float32"))
-    print(json.dumps({"case": "shared", "kind": "shared", "arrays": [str(each.dtype) for each in stored(narrow(twice, storage="int8"))]}))
+    print(
+        json.dumps(
+            {
+                "case": "shared",
+                "kind": "shared",
+                "arrays": [str(each.dtype) for each in stored(narrow(twice, storage="int8"))],
+            }
+        )
+    )
 
     values = [weight(128, 128) for _ in range(3)]
     merged = network(
@@ -359,5 +410,6 @@ if __name__ == "__main__":
         for storage, group in STORAGES:
             fitting(case, storage, group)
     refused()
+    tables()
     special()
     wrong()

@@ -154,7 +154,11 @@ def narrowed(function: Any, factor: Factor, storage: Storage) -> Any:
         shape[dimension] = tirx.IntImm(INDEX, int(axis.dom.extent) // storage.group * storage.words_of_group)
     buffer = tirx.decl_buffer(shape, storage.dtype, name=factor.buffer.name)
     params = [buffer if each.same_as(factor.buffer) else each for each in function.params]
-    body = _Words.of(factor, storage, buffer).body(function.body) if storage.group else _widen(function.body, factor, storage, buffer)
+    body = (
+        _Words.of(factor, storage, buffer).body(function.body)
+        if storage.group
+        else _widen(function.body, factor, storage, buffer)
+    )
     if storage.has_column_scales:
         shape = [factor.buffer.shape[each] for each in factor.columns]
         scales = tirx.decl_buffer(shape, "float32", name=f"{factor.buffer.name}_scales")
@@ -163,12 +167,55 @@ def narrowed(function: Any, factor: Factor, storage: Storage) -> Any:
     return tirx.PrimFunc(params, body, function.ret_type, function.attrs)
 
 
+def is_table(function: Any, place: int) -> bool:
+    """Return True if only elementwise blocks read a parameter, as the look-up of an embedding does."""
+    buffer = function.params[place]
+    readers = [each.block for each in _blocks(function.body) if _loads(each.block.body, buffer)]
+    return bool(readers) and all(block.init is None and isinstance(block.body, tirx.BufferStore) for block in readers)
+
+
+def narrowed_table(function: Any, place: int, storage: Storage) -> Any:
+    """Return a function that reads a table in another storage, and after it the scales of its rows if it has any."""
+    table = function.params[place]
+    buffer = tirx.decl_buffer(list(table.shape), storage.dtype, name=table.name)
+    new, params = [buffer], list(function.params)
+    if storage.has_column_scales:
+        new.append(tirx.decl_buffer(list(table.shape)[:-1], "float32", name=f"{table.name}_scales"))
+    params[place : place + 1] = new
+
+    def widened(load: Any) -> Any:
+        if not load.source.same_as(table):
+            return load
+        value = _widened(tirx.BufferLoad(buffer, list(load.indices)), storage)
+        return value * tirx.BufferLoad(new[1], list(load.indices)[:-1]) if storage.has_column_scales else value
+
+    def changed(realize: Any) -> Any:
+        block = realize.block
+        regions = [each.region for each in block.reads if each.source.same_as(table)]
+        if not regions:
+            return realize
+        others = [each for each in block.reads if not each.source.same_as(table)]
+        own = [tirx.BufferRegion(each, list(regions[0])[: len(each.shape)]) for each in new]
+        body = tvm_ffi.structural_map(block.body, (tvm.ir.TensorLoad, widened))
+        notes = block.annotations
+        new_block = SBlock(block.iter_vars, [*own, *others], block.writes, block.name_hint, body, annotations=notes)
+        return SBlockRealize(realize.iter_values, realize.predicate, new_block)
+
+    body = tvm_ffi.structural_map(function.body, (SBlockRealize, changed))
+    return tirx.PrimFunc(params, body, function.ret_type, function.attrs)
+
+
+def _widened(read: Any, storage: Storage) -> Any:
+    """Return a number without its scale as float32."""
+    if storage.name == "bfloat16":
+        return tirx.reinterpret("float32", tirx.Cast("int32", read) << tirx.const(HALF_BITS, "int32"))
+    return tirx.Cast("float32", read)
+
+
 def _widen(body: Any, factor: Factor, storage: Storage, buffer: Any) -> Any:
     """Return a function's body that reads a factor from another buffer of its shape."""
-    block, read = factor.realize.block, tirx.BufferLoad(buffer, list(factor.load.indices))
-    value = tirx.Cast("float32", read)
-    if storage.name == "bfloat16":
-        value = tirx.reinterpret("float32", tirx.Cast("int32", read) << tirx.const(HALF_BITS, "int32"))
+    block = factor.realize.block
+    value = _widened(tirx.BufferLoad(buffer, list(factor.load.indices)), storage)
     reads = [
         tirx.BufferRegion(buffer, each.region) if each.source.same_as(factor.buffer) else each for each in block.reads
     ]
@@ -181,13 +228,17 @@ def _with_scales(body: Any, factor: Factor, scales: Any) -> Any:
     block = factor.realize.block
     result, indices = block.body.buffer, list(block.body.indices)
     sums = tirx.decl_buffer(list(result.shape), "float32", name=f"{result.name}_unscaled")
-    places = [at for each in factor.columns for at, index in enumerate(indices) if index.same_as(factor.load.indices[each])]
+    places = [
+        at for each in factor.columns for at, index in enumerate(indices) if index.same_as(factor.load.indices[each])
+    ]
 
     def value(axes: Sequence[Any]) -> Any:
         return tirx.BufferLoad(sums, axes) * tirx.BufferLoad(scales, [axes[place] for place in places])
 
     statements, place = _statements(body, block.name_hint)
-    summing = tvm_ffi.structural_map(statements[place], (tvm.ir.Var, lambda each: sums if each.same_as(result) else each))
+    summing = tvm_ffi.structural_map(
+        statements[place], (tvm.ir.Var, lambda each: sums if each.same_as(result) else each)
+    )
     statements[place : place + 1] = [summing, _elementwise(f"{block.name_hint}_scale", result, value)]
     return _with_statements(body, statements, [sums])
 
@@ -276,9 +327,7 @@ class _Words:
             for axis, size in zip(self._axes, sizes, strict=True)
         ]
         values[place : place + 1] = loops
-        changed = _with_body(
-            block, self._product(), reads=self._reads(), iters=iters, annotations=self._annotations()
-        )
+        changed = _with_body(block, self._product(), reads=self._reads(), iters=iters, annotations=self._annotations())
         body = _replace_block(body, SBlockRealize(values, realize.predicate, changed))
 
         def split(each: Any) -> Any:
@@ -422,7 +471,9 @@ def _shares(data: Any, axis: Any) -> bool:
     """Return True if data are read at every index of an axis, and not at one for each group of its members."""
     divided: list[Any] = []
     tvm_ffi.structural_walk(data, (tirx.FloorDiv, divided.append))
-    is_of_groups = any(mentions(each.a, axis) and int(each.b) > 1 for each in divided if isinstance(each.b, tirx.IntImm))
+    is_of_groups = any(
+        mentions(each.a, axis) and int(each.b) > 1 for each in divided if isinstance(each.b, tirx.IntImm)
+    )
     return mentions(data, axis) and not is_of_groups
 
 

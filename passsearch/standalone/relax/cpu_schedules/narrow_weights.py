@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
-from .narrow_loops import LEAST_GROUP, Factor, narrowed
+from .narrow_loops import LEAST_GROUP, Factor, is_table, narrowed, narrowed_table
 from .storage import FLOAT32, GROUPED, STORAGES, Storage
 
 NOTES = "passsearch.weights"
@@ -74,7 +74,9 @@ def _storage(name: str, group: int | None) -> Storage:
     if group % 8 or not 0 <= group <= 256 or (group and group < 32):
         raise ValueError(f"`group` of NarrowWeights is a multiple of 8 from 32 to 256, or 0 for columns; got {group}")
     if name == "int4" and not group:
-        raise ValueError("`group` of NarrowWeights is not 0 for int4: one scale for a column of 16 values is too coarse")
+        raise ValueError(
+            "`group` of NarrowWeights is not 0 for int4: one scale for a column of 16 values is too coarse"
+        )
     return Storage(name, group if name in GROUPED else 0)
 
 
@@ -92,20 +94,42 @@ def _kernel_storages(
 
 
 @dataclass(frozen=True)
+class _Layout:
+    """How the constants at one place of a function's arguments are stored.
+
+    Attributes:
+        storage: The storage.
+        summed: Dimensions that share a scale.
+        dimension: The one of these that is divided into groups.
+        reason: Why the storage is not the one that was asked for; empty if it is.
+    """
+
+    storage: Storage
+    summed: tuple[int, ...] = ()
+    dimension: int = 0
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The storage and the reason."""
+        return self.storage.text + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True)
 class _Narrowed:
     """A function that reads narrow weights.
 
     Attributes:
         function: The function.
-        layouts: Factor and storage by the place of the weights among the arguments of the original function.
+        layouts: Layout of the weights that are narrow, by their place among the arguments of the original function.
     """
 
     function: Any
-    layouts: Mapping[int, tuple[Factor, Storage]]
+    layouts: Mapping[int, _Layout]
 
     @property
     def has_notes(self) -> bool:
-        """False for a function without large constants."""
+        """False for a function without weights."""
         return bool(self.function.attrs) and NOTES in self.function.attrs
 
 
@@ -118,43 +142,57 @@ def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Stora
         wanted: The storage.
         least: Numbers from which weights are narrowed.
     """
-    layouts: dict[int, tuple[Factor, Storage]] = {}
+    layouts: dict[int, _Layout] = {}
     notes: list[str] = []
     result = function
     # From the last one, as a parameter of scales moves those behind it.
     for place in sorted(arguments, reverse=True):
         shape = [int(size) for size in function.params[place].shape]
-        if str(function.params[place].dtype) != FLOAT32:
+        factor = Factor.find(result, place)
+        is_bias = isinstance(factor, str) and np.prod(shape) < least
+        if is_bias or str(function.params[place].dtype) != FLOAT32:
             continue
-        if np.prod(shape) >= least:
-            factor, own, reason = _layout(result, place, arguments[place], wanted)
-        elif isinstance(Factor.find(result, place), Factor):  # not a bias
-            factor, own, reason = None, Storage(FLOAT32), f"they are fewer than {least} numbers"
-        else:
-            continue
-        if factor is not None:
-            layouts[place] = (factor, own)
-            result = narrowed(result, factor, own)
-        notes.append(f"{'x'.join(map(str, shape))} in {own.text}" + (f": {reason}" if reason else ""))
+        is_small = np.prod(shape) < least
+        layout = _kept(f"they are fewer than {least} numbers") if is_small else _refused(arguments[place], wanted)
+        if layout is None and isinstance(factor, Factor):
+            layout = _factor_layout(factor, wanted)
+            result = narrowed(result, factor, layout.storage) if layout.storage.name != FLOAT32 else result
+        elif layout is None and is_table(result, place):
+            layout = _table_layout(len(shape), wanted)
+            result = narrowed_table(result, place, layout.storage)
+        layout = layout or _kept(str(factor))
+        if layout.storage.name != FLOAT32:
+            layouts[place] = layout
+        notes.append(f"{'x'.join(map(str, shape))} in {layout.text}")
     return _Narrowed(result.with_attr(NOTES, notes[::-1]) if notes else result, layouts)
 
 
-def _layout(
-    function: Any, place: int, constants: Sequence[Any], wanted: Storage
-) -> tuple[Factor | None, Storage, str]:
-    """Return the weights at a place as a factor with its storage; ``None`` and the reason where they stay float32."""
-    factor = Factor.find(function, place)
-    if isinstance(factor, str):
-        return None, Storage(FLOAT32), factor
-    if reasons := [reason for each in constants if (reason := wanted.refusal(values_of(each.value)))]:
-        return None, Storage(FLOAT32), reasons[0]
+def _kept(reason: str) -> _Layout:
+    """Return the layout of weights that stay float32."""
+    return _Layout(Storage(FLOAT32), reason=reason)
+
+
+def _refused(constants: Sequence[Any], wanted: Storage) -> _Layout | None:
+    """Return the layout of weights with numbers that a storage does not have; ``None`` if it has all of them."""
+    reasons = [reason for each in constants if (reason := wanted.refusal(values_of(each.value)))]
+    return _kept(reasons[0]) if reasons else None
+
+
+def _factor_layout(factor: Factor, wanted: Storage) -> _Layout:
     if not wanted.group:
-        return factor, wanted, ""
+        return _Layout(wanted, factor.summed)
     group = factor.group(wanted)
-    if not group:
-        return None, Storage(FLOAT32), f"no axis of the sum divides into groups of {LEAST_GROUP} to {wanted.group}"
-    own = replace(wanted, group=group)
-    return factor, own, "" if own == wanted else f"groups of {wanted.group} do not divide the sum"
+    if not group or factor.steps is None:
+        return _kept(f"no axis of the sum divides into groups of {LEAST_GROUP} to {wanted.group}")
+    reason = "" if group == wanted.group else f"groups of {wanted.group} do not divide the sum"
+    return _Layout(replace(wanted, group=group), factor.summed, factor.steps[0], reason)
+
+
+def _table_layout(rank: int, wanted: Storage) -> _Layout:
+    """Return the layout of a table, with a scale for each row where the storage has scales."""
+    if not wanted.group:
+        return _Layout(wanted, (rank - 1,))
+    return _Layout(Storage("int8"), (rank - 1,), reason="a table has one scale for each row")
 
 
 def _replaced(module: Any, changed: Mapping[str, _Narrowed]) -> Any:
@@ -168,11 +206,10 @@ def _replaced(module: Any, changed: Mapping[str, _Narrowed]) -> Any:
     )
     stored: dict[Any, list[Any]] = {}  # calls with equal weights share them
 
-    def arrays_of(constant: Any, factor: Factor, storage: Storage) -> list[Any]:
-        dimension = factor.steps[0] if storage.group and factor.steps else 0
-        key = (digest(values_of(constant.value)), str(constant.ty), storage, factor.summed, dimension)
+    def arrays_of(constant: Any, layout: _Layout) -> list[Any]:
+        key = (digest(values_of(constant.value)), str(constant.ty), layout)
         if key not in stored:
-            arrays = storage.arrays(values_of(constant.value), factor.summed, dimension)
+            arrays = layout.storage.arrays(values_of(constant.value), layout.summed, layout.dimension)
             stored[key] = [relax.const(tensor(array)) for array in arrays]
         return stored[key]
 
@@ -183,7 +220,7 @@ def _replaced(module: Any, changed: Mapping[str, _Narrowed]) -> Any:
         arguments: list[Any] = []
         for place, argument in enumerate(call.args[1].fields):
             layout = changed[name].layouts.get(place)
-            arguments += arrays_of(argument, *layout) if layout else [argument]
+            arguments += arrays_of(argument, layout) if layout else [argument]
         return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
 
     for entry in entries(result):
