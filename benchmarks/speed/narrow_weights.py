@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.speed.narrow_weights`` measures each storage of each network beside ``decoder-schedule-cpu``:
 several processes, in each of which both run in turns. Names after it choose networks. What is in
-``benchmarks/results/narrow_weights.json``, or in the file that ``--out`` names, is not measured again. ``--table`` prints
-Markdown from it.
+``benchmarks/results/narrow_weights.json``, or in the file that ``--out`` names, is not measured again. ``--table``
+prints Markdown from it.
 """
 
 import argparse

@@ -35,8 +35,8 @@ The tile is the one of Georganas et al., Anatomy of high-performance deep learni
 (SC18): every value of one operand is multiplied with whole vectors of the other. Functions whose sizes are open until
 they run are scheduled by ``open_sizes.py``, and rows of softmax and layer norms by ``schedule_rows.py``.
 
-Before all that, ``NarrowWeights`` stores constant weights in fewer bits: ``storage.py`` rounds them, and
-``narrow_loops.py`` makes the sums widen what they read.
+Before all that, ``NarrowWeights`` stores constant weights in fewer bits: ``factors.py`` finds them, ``storage.py``
+rounds them, and ``narrow_loops.py`` and ``words.py`` make the sums widen what they read.
 """
 
 from .narrow_weights import NOTES, NarrowWeights

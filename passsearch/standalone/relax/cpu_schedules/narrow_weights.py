@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax
 
 from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
-from .narrow_loops import LEAST_GROUP, Factor, is_table, narrowed, narrowed_table
+from .factors import LEAST_GROUP, Factor
+from .narrow_loops import is_table, narrowed, narrowed_table
 from .storage import FLOAT32, GROUPED, STORAGES, Storage
 
 NOTES = "passsearch.weights"
@@ -32,7 +32,7 @@ def NarrowWeights(  # noqa: N802
     storage: str = FLOAT32,
     group: int | None = None,
     least: int = LEAST_NUMBERS,
-    kernels: Mapping[str, Mapping[str, str | int | None]] | None = None,
+    kernels: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
     """Return a pass that stores constant weights narrow; the kernels widen them in registers, and sums stay float32.
 
@@ -66,30 +66,28 @@ def NarrowWeights(  # noqa: N802
     return cpu_pass(narrow, name="NarrowWeights")
 
 
-def _storage(name: str, group: int | None) -> Storage:
-    if name not in (FLOAT32, *STORAGES):
-        raise ValueError(f"`storage` of NarrowWeights is one of {', '.join((FLOAT32, *STORAGES))}; got {name}")
+def _storage(storage: Any, group: Any) -> Storage:
+    if storage not in (FLOAT32, *STORAGES):
+        raise ValueError(f"`storage` of NarrowWeights is one of {', '.join((FLOAT32, *STORAGES))}; got {storage}")
     if group is None:
-        group = DEFAULT_GROUP if name == "int4" else 0
+        group = DEFAULT_GROUP if storage == "int4" else 0
     if group % 8 or not 0 <= group <= 256 or (group and group < 32):
         raise ValueError(f"`group` of NarrowWeights is a multiple of 8 from 32 to 256, or 0 for columns; got {group}")
-    if name == "int4" and not group:
+    if storage == "int4" and not group:
         raise ValueError(
             "`group` of NarrowWeights is not 0 for int4: one scale for a column of 16 values is too coarse"
         )
-    return Storage(name, group if name in GROUPED else 0)
+    return Storage(storage, group if storage in GROUPED else 0)
 
 
-def _kernel_storages(
-    module: Any, default: Storage, kernels: Mapping[str, Mapping[str, str | int | None]]
-) -> dict[str, Storage]:
+def _kernel_storages(module: Any, default: Storage, kernels: Mapping[str, Mapping[str, Any]]) -> dict[str, Storage]:
     """Return the storage of the weights of every function."""
     names = [name.name_hint for name, _ in module.functions_items()]
     if unknown := [name for name in kernels if name not in names]:
         raise ValueError(f"no function `{unknown[0]}` to narrow the weights of")
     if wrong := [own for own in kernels.values() if not {*own} <= {"storage", "group"}]:
         raise ValueError(f"a kernel takes storage and group; got {dict(wrong[0])}")
-    own = {name: _storage(each.get("storage", FLOAT32), each.get("group")) for name, each in kernels.items()}
+    own = {name: _storage(**{"storage": FLOAT32, "group": None, **each}) for name, each in kernels.items()}
     return {name: own.get(name, default) for name in names}
 
 

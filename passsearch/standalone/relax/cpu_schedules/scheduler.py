@@ -13,9 +13,9 @@ from tvm import s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
+from .edits import WIDENED
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
-from .narrow_loops import OFFSETS, UNROLLED, WIDENED
 from .overlap import overlap_tiles, read_repeated_columns
 from .parts import Parts
 from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
@@ -25,6 +25,7 @@ from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_d
 from .tiling import MIN_LANES, Settings, Tiling
 from .transposes import compute_in_tiles, contiguous_place
 from .windows import Window
+from .words import OFFSETS, UNROLLED
 
 TILE = "passsearch.tile"
 """Annotation of a block that is computed for one tile at a time: the size of a tile along the axes of the output."""

@@ -2,10 +2,12 @@
 
 Types without a scale keep the layout of the weights: ``bfloat16`` as the upper halves of float32 in int16, because
 numpy has no such type, and ``float16``. ``int8`` without groups has one scale for each column, by which the sums are
-multiplied. Numbers with a scale for each group of a sum lie in words of 32 bits: a word has neighbours along the sum,
-the first in its lowest bits, so that shifts and masks widen the numbers of a whole vector of columns. All but the last one of a word have their highest bit inverted, so that they are not negative where the bits of
-the others are masked. The scale of a group, the bits of a float32, is the word after the numbers of the group, so that a product
-reads one stream of memory.
+multiplied.
+
+Numbers with a scale for each group of a sum lie in words of 32 bits. A word has neighbours along the sum, the first in
+its lowest bits, so that shifts and masks widen the numbers of a whole vector of columns. All but the last one of a word
+have their highest bit inverted, so that they are not negative where the bits of the others are masked. The scale of a
+group, the bits of a float32, is the word after the numbers of the group, so that a product reads one stream of memory.
 """
 
 from __future__ import annotations
@@ -78,11 +80,11 @@ class Storage:
     @property
     def signs(self) -> int:
         """The bits of a word that the offsets change, as a signed integer."""
-        return sum(self.offset << place * self.bits for place in range(self.numbers_of_word - 1))
+        return sum(self.offset * 2 ** (place * self.bits) for place in range(self.numbers_of_word - 1))
 
     def mask(self, place: int) -> int:
         """Return the bits of a word that have the number at a place, as a signed integer."""
-        bits = (2**self.bits - 1) << place * self.bits
+        bits = (2**self.bits - 1) * 2 ** (place * self.bits)
         return bits - 2**WORD_BITS if place == self.numbers_of_word - 1 else bits
 
     @property
