@@ -94,12 +94,13 @@ def region_of(buffer: Any, indices: Sequence[Any]) -> Any:
 
 def leaf_blocks(statement: Any) -> list[Any]:
     """Return the blocks without blocks inside."""
+    return [each for each in _blocks(statement) if not _blocks(each.block.body)]
+
+
+def _blocks(statement: Any) -> list[Any]:
     found: list[Any] = []
     tvm_ffi.structural_walk(statement, (SBlockRealize, found.append))
-    inner = {id(each): [] for each in found}
-    for each in found:
-        tvm_ffi.structural_walk(each.block.body, (SBlockRealize, inner[id(each)].append))
-    return [each for each in found if not inner[id(each)]]
+    return found
 
 
 def all_loads(expression: Any) -> list[Any]:

@@ -80,11 +80,11 @@ class Storage:
     @property
     def signs(self) -> int:
         """The bits of a word that the offsets change, as a signed integer."""
-        return sum(self.offset * 2 ** (place * self.bits) for place in range(self.numbers_of_word - 1))
+        return sum(self.offset << (place * self.bits) for place in range(self.numbers_of_word - 1))
 
     def mask(self, place: int) -> int:
         """Return the bits of a word that have the number at a place, as a signed integer."""
-        bits = (2**self.bits - 1) * 2 ** (place * self.bits)
+        bits = (2 * self.offset - 1) << (place * self.bits)
         return bits - 2**WORD_BITS if place == self.numbers_of_word - 1 else bits
 
     @property
