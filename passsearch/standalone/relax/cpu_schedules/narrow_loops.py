@@ -10,7 +10,16 @@ import tvm_ffi
 from tvm import tirx
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 
-from .edits import elementwise, leaf_blocks, loads_of, replace_block, statements_around, with_product, with_statements
+from .edits import (
+    all_loads,
+    elementwise,
+    leaf_blocks,
+    loads_of,
+    replace_block,
+    statements_around,
+    with_product,
+    with_statements,
+)
 from .factors import Factor
 from .overlap import INDEX
 from .storage import HALF_BITS, Storage
@@ -46,10 +55,15 @@ def narrowed(function: Any, factor: Factor, storage: Storage) -> Any:
 
 
 def is_table(function: Any, place: int) -> bool:
-    """Return True if only elementwise blocks read a parameter, as the look-up of an embedding does."""
+    """Return True if a parameter is only looked up by elementwise blocks, at indices that are data, as an embedding."""
     buffer = function.params[place]
     readers = [each.block for each in leaf_blocks(function.body) if loads_of(each.block.body, buffer)]
-    return bool(readers) and all(block.init is None and isinstance(block.body, tirx.BufferStore) for block in readers)
+    return bool(readers) and all(
+        block.init is None
+        and isinstance(block.body, tirx.BufferStore)
+        and all(any(map(all_loads, load.indices)) for load in loads_of(block.body, buffer))
+        for block in readers
+    )
 
 
 def narrowed_table(function: Any, place: int, storage: Storage) -> Any:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, tirx
 
+from .attention import is_attention
 from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
 from .factors import LEAST_GROUP, Factor
@@ -59,7 +60,7 @@ def NarrowWeights(  # noqa: N802
         changed = {}
         for name, function in unscheduled(module):
             wanted = storages[name.name_hint]
-            if wanted.name != FLOAT32:
+            if wanted.name != FLOAT32 and not is_attention(function):
                 changed[name.name_hint] = _narrow(function, arguments.get(name.name_hint, {}), wanted, least=least)
         return _replaced(module, {name: each for name, each in changed.items() if each.has_notes})
 
@@ -145,13 +146,15 @@ def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Stora
     result = function
     # From the last one, as a parameter of scales moves those behind it.
     for place in sorted(arguments, reverse=True):
-        shape = [int(size) for size in function.params[place].shape]
+        shape = list(map(int, arguments[place][0].value.shape))
         factor = Factor.find(result, place)
         is_bias = isinstance(factor, str) and np.prod(shape) < least
         if is_bias or str(function.params[place].dtype) != FLOAT32:
             continue
         is_small = np.prod(shape) < least
         layout = _kept(f"they are fewer than {least} numbers") if is_small else _refused(arguments[place], wanted)
+        if not all(isinstance(size, tirx.IntImm) for size in function.params[place].shape):
+            layout = _kept("the kernel takes weights of any size")
         if layout is None and isinstance(factor, Factor):
             layout = _factor_layout(factor, wanted)
             result = narrowed(result, factor, layout.storage) if layout.storage.name != FLOAT32 else result

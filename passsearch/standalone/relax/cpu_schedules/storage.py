@@ -29,6 +29,9 @@ FLOAT32 = "float32"
 STORAGES = ("bfloat16", "float16", "int8", "int4")
 """Types of numbers that weights are stored in."""
 
+LARGEST, LARGEST_OF_OTHERS = {"float16": 65504.0}, 1e38
+"""Largest magnitude by type. Near the largest float32, a number that is rounded up would become infinite."""
+
 GROUPED = ("int8", "int4")
 """Those that may have scales for groups of a sum."""
 
@@ -96,8 +99,8 @@ class Storage:
         """Return why weights are not stored so; empty if they can be."""
         if not np.isfinite(weights).all():
             return "some are infinite or NaN"
-        if self.name == "float16" and np.abs(weights).max() > np.finfo("float16").max:
-            return "some are too large for float16"
+        if np.abs(weights).max() > LARGEST.get(self.name, LARGEST_OF_OTHERS):
+            return f"some are too large for {self.name}"
         return ""
 
     def arrays(self, weights: Any, summed: Sequence[int], dimension: int) -> tuple[Any, ...]:
