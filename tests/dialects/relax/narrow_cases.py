@@ -95,9 +95,7 @@ def stored(module: Any) -> list[Any]:
     return list(found.values())
 
 
-def read_back(
-    arrays: Sequence[Any], name: str, group: int, *, shape: Sequence[int], summed: Sequence[int], axis: int
-) -> Any:
+def read_back(arrays: Sequence[Any], name: str, group: int, *, summed: Sequence[int], axis: int) -> Any:
     """Return the float32 weights that stored arrays mean."""
     numbers = arrays[0]
     if name == "bfloat16":
@@ -108,11 +106,7 @@ def read_back(
         return numbers.astype("float32") * np.expand_dims(arrays[1], tuple(summed))
     bits = 4 if name == "int4" else 8
     count = 32 // bits
-    words = (
-        np.moveaxis(numbers, axis, 0).view("uint32")
-        if axis == 0
-        else np.ascontiguousarray(np.moveaxis(numbers, axis, 0)).view("uint32")
-    )
+    words = np.ascontiguousarray(np.moveaxis(numbers, axis, 0)).view("uint32")
     groups = words.reshape(-1, group // count + 1, *words.shape[1:])
     scale = np.ascontiguousarray(groups[:, -1:]).view("float32")
     parts = []
@@ -239,7 +233,7 @@ def fitting(name: str, storage: str, group: int) -> None:
         for each in stored(after)
         if str(each.dtype) == "float32" and each.size == own.size // np.prod([own.shape[each] for each in summed])
     ]
-    read = read_back([*arrays, *scales[:1]], storage, group, shape=own.shape, summed=summed, axis=axis)
+    read = read_back([*arrays, *scales[:1]], storage, group, summed=summed, axis=axis)
     used = np.ascontiguousarray(expected.T) if layout.get("transposed") else expected
     reference = run(scheduled(fused(network(shape, lambda each: body(each, used), "float32"))), data, TARGET)
     result = run(scheduled(after), data, TARGET)
