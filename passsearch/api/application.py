@@ -15,6 +15,7 @@ from passsearch.core import (
     check_arguments,
     suggest_name,
 )
+from passsearch.dialects.contract import WEIGHTS
 from passsearch.errors import UserError
 from passsearch.evaluate import LOG, Edge, WorkerEvaluator
 from passsearch.results import Application, AppliedStep, StatedFailure
@@ -101,12 +102,15 @@ def _steps(
         step, before = passes[place], states[place]
         after = None if isinstance(edge.target, Failure) else edge.target
         kept = {"before": before, "after": after} if {step.name, ALL} & {*print_ir} else {}
+        changes = {} if after is None else _difference(evaluator, before, after)
+        weights = tuple(name.removeprefix(WEIGHTS) for name in changes if name.startswith(WEIGHTS))
         yield AppliedStep(
             step=str(step),
             changed=None if after is None else after != before,
             seconds=edge.seconds,
-            operators=None if after is None else _difference(evaluator, before, after),
+            operators=None if after is None else {k: n for k, n in changes.items() if not k.startswith(WEIGHTS)},
             ir={when: state and _text(evaluator, state) for when, state in kept.items()} or None,
+            weights=weights or None,
         )
 
 

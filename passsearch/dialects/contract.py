@@ -21,6 +21,9 @@ KernelArguments: TypeAlias = Any
 Skeleton: TypeAlias = Any
 """An IR object in which a placeholder stands for every constant and holds the digest of its content."""
 
+WEIGHTS = "weights of "
+"""Begin of the names among the counts of an IR that say how a kernel's weights are stored, and not how many it has."""
+
 
 @dataclass(frozen=True)
 class ModelSource:
@@ -300,7 +303,10 @@ class Bridge(Protocol):
         """Return the dataflow graph as plain data."""
 
     def op_counts(self, module: Module) -> Mapping[str, int]:
-        """Count what the IR consists of: operators by name and layout, functions that become one kernel, constants."""
+        """Count what the IR consists of: operators by name and layout, functions that become one kernel, constants.
+
+        How the weights of a kernel are stored, where a pass decided that, is a key that begins with ``WEIGHTS``.
+        """
 
     def phase(self, module: Module) -> str:
         """Return the lowering phase of the IR, a name of the catalog's ``phases``; empty for an IR without phases."""

@@ -19,6 +19,8 @@ def application_text(application: Application) -> str:
     rows = [_row(place, step) for place, step in enumerate(steps, start=1)]
     parts = [table(_TITLES, rows, width=width, right=("", "seconds"))] if rows else ["The pipeline has no passes."]
     for place, step in enumerate(steps, start=1):
+        if step.weights:
+            parts.append("\n  ".join([f"Weights after pass {place}, {step.step}:", *step.weights]))
         parts += _ir(place, step)
     if application.failure:
         parts += [

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from passsearch.results.candidate import StatedFailure
-from passsearch.results.record import Record, key
+from passsearch.results.record import Record, key, left_out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +17,8 @@ class AppliedStep(Record):
         seconds: Seconds that it took.
         operators: How many more or fewer there are of each operator that changed in number.
         ir: The IR ``before`` and ``after`` the pass, where it was asked for.
+        weights: Kernels with large constant weights and how the pass stored these, with the reason where they stay
+            float32; left out for other passes.
     """
 
     step: str = key("pass")
@@ -24,6 +26,7 @@ class AppliedStep(Record):
     seconds: float
     operators: Mapping[str, int] | None
     ir: Mapping[str, str | None] | None
+    weights: tuple[str, ...] | None = left_out()
 
 
 @dataclass(frozen=True)

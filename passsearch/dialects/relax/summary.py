@@ -14,8 +14,10 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
+from passsearch.dialects.contract import WEIGHTS
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.shared import Producers, flatten_producers
+from passsearch.standalone.relax.cpu_schedules import NOTES, PACKED
 from passsearch.standalone.relax.deployment.separate_weights import entries
 
 _NAMESPACES = re.compile(r"^relax\.(?:(?:nn|vision|image|builtin|memory|vm)\.)*")
@@ -47,7 +49,10 @@ def summarize(module: tvm.IRModule) -> ModuleSummary:
 
 
 def count_operators(module: tvm.IRModule) -> dict[str, int]:
-    """Return the number of operators, constants and functions of a module, including functions within functions."""
+    """Return the number of operators, constants and functions of a module, including functions within functions.
+
+    Each line of a function on how its weights are stored is one, too, under ``WEIGHTS``, its name and the line.
+    """
     counts = Counter[str]()
 
     def count(expression: Any) -> None:
@@ -58,7 +63,9 @@ def count_operators(module: tvm.IRModule) -> dict[str, int]:
         elif isinstance(expression, GenericConst):
             counts["Constant"] += 1
 
-    for _, function in module.functions_items():
+    for name, function in module.functions_items():
+        for line in (function.attrs or {}).get(NOTES, ()):
+            counts[f"{WEIGHTS}{name.name_hint.removesuffix(PACKED)}: {line}"] += 1
         # A scheduled kernel may be a hundred times faster than the same kernel without a schedule.
         scheduled = function.attrs is not None and SCHEDULED in function.attrs
         counts[type(function).__name__ + scheduled * " scheduled"] += 1

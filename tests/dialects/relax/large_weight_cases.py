@@ -20,7 +20,7 @@ from passsearch.dialects import constant_table
 from passsearch.dialects.contract import Artifact, ModelSource
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.separate_weights import weight_bytes
-from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, schedule_cpu
+from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, constants
 from passsearch.standalone.relax.deployment import separate_weights
 from passsearch.standalone.relax.deployment.lowering import target_options
 from passsearch.standalone.relax.deployment.network_file import read_network
@@ -31,7 +31,7 @@ SIDE = 1024
 
 def main() -> None:
     """Print what holds."""
-    constant_table.RELEASED_BYTES = schedule_cpu.PAGED_BYTES = 1  # else a test needs weights of 16 MiB
+    constant_table.RELEASED_BYTES = constants.PAGED_BYTES = 1  # else a test needs weights of 16 MiB
     folder, bridge = Path(sys.argv[1]), RelaxBridge("llvm")
     states = StateCache(bridge, budget_bytes=1 << 40, folder=folder / "states")
     network, weights = write_network(folder)

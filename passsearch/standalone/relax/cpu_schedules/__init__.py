@@ -34,9 +34,13 @@ and ends, with tiles of 6 rows by 2 vectors of 16 lanes, as ::
 The tile is the one of Georganas et al., Anatomy of high-performance deep learning convolutions on SIMD architectures
 (SC18): every value of one operand is multiplied with whole vectors of the other. Functions whose sizes are open until
 they run are scheduled by ``open_sizes.py``, and rows of softmax and layer norms by ``schedule_rows.py``.
+
+Before all that, ``NarrowWeights`` stores constant weights in fewer bits: ``factors.py`` finds them, ``storage.py``
+rounds them, and ``narrow_loops.py`` and ``words.py`` make the sums widen what they read.
 """
 
+from .narrow_weights import NOTES, NarrowWeights
 from .schedule_cpu import PACKED, ScheduleCPU
 from .schedule_rows import ScheduleRows
 
-__all__ = ["PACKED", "ScheduleCPU", "ScheduleRows"]
+__all__ = ["NOTES", "PACKED", "NarrowWeights", "ScheduleCPU", "ScheduleRows"]

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import mmap
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-import tvm
 import tvm_ffi
 from tvm import relax, s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Packing
 from .attention import is_attention, schedule_attention
+from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
 from .open_sizes import OpenScheduler
 from .registers import Registers
 from .scheduler import Scheduler
 from .tiling import Settings
-
-PAGED_BYTES = 1 << 24
-"""Size of packed weights from which they are in temporary files."""
 
 PACKED = "_packed"
 """End of the name of a function that reads weights in another layout."""
@@ -63,7 +54,7 @@ def ScheduleCPU(  # noqa: N802
     def schedule(module: Any, registers: Registers) -> Any:
         settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
         packed: dict[str, _PackedFunction] = {}
-        constants = _constant_places(module) if pack else {}
+        constants = {name: frozenset(found) for name, found in constant_arguments(module).items()} if pack else {}
         for name, function in unscheduled(module):
             places = constants.get(name.name_hint, frozenset())
             own = settings[name.name_hint]
@@ -144,14 +135,14 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
     def pack(constant: Any, packing: Packing | None) -> Any:
         if packing is None:
             return constant
-        values = _values(constant.value)
-        key = (_digest(values), str(constant.ty), packing)
+        values = values_of(constant.value)
+        key = (digest(values), str(constant.ty), packing)
         if key not in constants:
-            constants[key] = relax.const(_tensor(packing.array(values)))
+            constants[key] = relax.const(tensor(packing.array(values)))
         return constants[key]
 
     def replace_call(call: Any) -> Any:
-        name = call.args[0].name_hint if _is_call_tir(call) else ""
+        name = call.args[0].name_hint if is_call_tir(call) else ""
         if name not in packed:
             return call
         packings = packed[name].packings
@@ -159,69 +150,6 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
         return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
 
     module = builder.get()
-    for entry in _entries(module):
+    for entry in entries(module):
         module.update_func(entry, tvm_ffi.structural_map(module[entry], (relax.Call, replace_call)))
     return relax.transform.DeadCodeElimination()(module)
-
-
-def _values(data: Any) -> Any:
-    """Return an array of TVM's as one of numpy: on the same memory, except for types that numpy lacks."""
-    return np.from_dlpack(data) if hasattr(np, str(data.dtype)) else data.numpy()
-
-
-def _tensor(values: Any) -> Any:
-    """Return an array of TVM's with these values, which are copied once."""
-    # Not by ``relax.const`` of numpy's array, which narrows 64 bits to 32.
-    if not hasattr(np, str(values.dtype)):
-        return tvm.runtime.tensor(values)
-    with contextlib.suppress(OSError):  # no room on the disk
-        if values.nbytes >= PAGED_BYTES:
-            return _paged(values)
-    tensor = tvm.runtime.empty(values.shape, str(values.dtype))
-    np.copyto(np.from_dlpack(tensor), values)
-    return tensor
-
-
-def _paged(values: Any) -> Any:
-    """Return a copy in a temporary file without a name, whose pages need not stay in memory."""
-    with tempfile.TemporaryFile() as file:
-        # Without room for all of it, a later write to the memory would end the process.
-        os.posix_fallocate(file.fileno(), 0, values.nbytes)
-        pages = mmap.mmap(file.fileno(), values.nbytes)
-    array = np.frombuffer(pages, values.dtype).reshape(values.shape)
-    np.copyto(array, values)
-    pages.madvise(mmap.MADV_DONTNEED)
-    return tvm.runtime.from_dlpack(array)
-
-
-def _digest(values: Any) -> bytes:
-    """Return a digest of the content of an array."""
-    return hashlib.blake2b(np.ascontiguousarray(values).view("uint8").data).digest()
-
-
-def _constant_places(module: Any) -> dict[str, frozenset[int]]:
-    """Return for every function the places of the arguments that are constants in all its calls."""
-    places: dict[str, frozenset[int]] = {}
-
-    def visit(call: Any) -> None:
-        """Keep those places of a function that are constant in this call as well."""
-        if _is_call_tir(call):
-            arguments = enumerate(call.args[1].fields)
-            constants = frozenset(place for place, value in arguments if isinstance(value, tvm.ir.GenericConst))
-            name = call.args[0].name_hint
-            places[name] = places.get(name, constants) & constants
-
-    for entry in _entries(module):
-        tvm_ffi.structural_walk(module[entry], (relax.Call, visit))
-    return places
-
-
-def _entries(module: Any) -> list[Any]:
-    """Return the variables of the entry functions: ``main``, or one ``main_NAME`` for each of several cases."""
-    functions = {name.name_hint: name for name, each in module.functions_items() if isinstance(each, relax.Function)}
-    names = ["main"] if "main" in functions else sorted(name for name in functions if name.startswith("main_"))
-    return [functions[name] for name in names]
-
-
-def _is_call_tir(call: Any) -> bool:
-    return getattr(call.op, "name", "") == "relax.call_tir"

@@ -141,7 +141,7 @@ class Tiling:
             settings=settings,
             steps=math.prod(summing),
             prefetch_steps=prefetch_steps or math.inf,
-            vector_bytes=lanes * element_bits(operand.buffer.dtype) // BYTE,
+            vector_bytes=lanes * max(element_bits(access.buffer.dtype) for access in reads) // BYTE,
             cached_rows=_cached_rows(row, data) if data is not None else 1,
             can_overlap=axis.is_packed and vector is spatial[-1],
             others=math.prod(each.dom for each in spatial) // (row_count * vector.dom),

@@ -1,0 +1,86 @@
+"""Constants among the arguments of the functions of a module."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+
+PAGED_BYTES = 1 << 24
+"""Size of new weights from which they are in temporary files."""
+
+
+def constant_arguments(module: Any) -> dict[str, dict[int, list[Any]]]:
+    """Return for every function the arguments that are constants in all its calls, by place: one for each call."""
+    arguments: dict[str, dict[int, list[Any]]] = {}
+
+    def visit(call: Any) -> None:
+        """Keep those places of a function that are constant in this call as well."""
+        if is_call_tir(call):
+            constants = {
+                place: value
+                for place, value in enumerate(call.args[1].fields)
+                if isinstance(value, tvm.ir.GenericConst)
+            }
+            name = call.args[0].name_hint
+            known = arguments.get(name, {place: [] for place in constants})
+            arguments[name] = {place: [*known[place], constants[place]] for place in known if place in constants}
+
+    for entry in entries(module):
+        tvm_ffi.structural_walk(module[entry], (relax.Call, visit))
+    return arguments
+
+
+def entries(module: Any) -> list[Any]:
+    """Return the variables of the entry functions: ``main``, or one ``main_NAME`` for each of several cases."""
+    functions = {name.name_hint: name for name, each in module.functions_items() if isinstance(each, relax.Function)}
+    names = ["main"] if "main" in functions else sorted(name for name in functions if name.startswith("main_"))
+    return [functions[name] for name in names]
+
+
+def is_call_tir(call: Any) -> bool:
+    """Return True for the call of a function of loops."""
+    return getattr(call.op, "name", "") == "relax.call_tir"
+
+
+def values_of(data: Any) -> Any:
+    """Return an array of TVM's as one of numpy: on the same memory, except for types that numpy lacks."""
+    return np.from_dlpack(data) if hasattr(np, str(data.dtype)) else data.numpy()
+
+
+def tensor(values: Any) -> Any:
+    """Return an array of TVM's with these values, which are copied once."""
+    # Not by ``relax.const`` of numpy's array, which narrows 64 bits to 32.
+    if not hasattr(np, str(values.dtype)):
+        return tvm.runtime.tensor(values)
+    with contextlib.suppress(OSError):  # no room on the disk
+        if values.nbytes >= PAGED_BYTES:
+            return _paged(values)
+    result = tvm.runtime.empty(values.shape, str(values.dtype))
+    np.copyto(np.from_dlpack(result), values)
+    return result
+
+
+def _paged(values: Any) -> Any:
+    """Return a copy in a temporary file without a name, whose pages need not stay in memory."""
+    with tempfile.TemporaryFile() as file:
+        # Without room for all of it, a later write to the memory would end the process.
+        os.posix_fallocate(file.fileno(), 0, values.nbytes)
+        pages = mmap.mmap(file.fileno(), values.nbytes)
+    array = np.frombuffer(pages, values.dtype).reshape(values.shape)
+    np.copyto(array, values)
+    pages.madvise(mmap.MADV_DONTNEED)
+    return tvm.runtime.from_dlpack(array)
+
+
+def digest(values: Any) -> bytes:
+    """Return a digest of the content of an array."""
+    return hashlib.blake2b(np.ascontiguousarray(values).view("uint8").data).digest()

@@ -1,0 +1,229 @@
+"""The pass that stores constant weights of products in fewer bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from .attention import is_attention
+from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
+from .cpu_pass import cpu_pass, unscheduled
+from .factors import LEAST_GROUP, Factor
+from .narrow_loops import is_table, narrowed, narrowed_table
+from .storage import FLOAT32, GROUPED, STORAGES, Storage
+
+NOTES = "passsearch.weights"
+"""Attribute of a function with a line for each of its large constants: their shape, their storage, and the reason where
+that is not the one that was asked for."""
+
+LEAST_NUMBERS = 1 << 14
+"""Numbers from which weights are narrowed by default: 64 KiB of float32, which stay in the second cache."""
+
+DEFAULT_GROUP = 32
+"""Numbers that share a scale in ``int4`` by default."""
+
+
+def NarrowWeights(  # noqa: N802
+    storage: str = FLOAT32,
+    group: int | None = None,
+    least: int = LEAST_NUMBERS,
+    kernels: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Any:
+    """Return a pass that stores constant weights narrow; the kernels widen them in registers, and sums stay float32.
+
+    Weights that cannot be narrowed stay float32, and an attribute of their function says why.
+
+    Args:
+        storage: One of ``STORAGES``; ``float32`` changes nothing.
+        group: Numbers along the sum that share a scale; 0 for one scale for each column, with ``int8`` only. ``None``
+            for that with ``int8``, and for groups of 32 with ``int4``.
+        least: Numbers from which weights are narrowed.
+        kernels: Another storage and group for single functions, by the name of the function.
+
+    Raises:
+        ValueError: There is no such storage or group, or ``kernels`` names a function that the module does not have, or
+            another parameter.
+    """
+    default = _storage(storage, group)
+
+    def narrow(module: Any, _registers: Any) -> Any:
+        storages = _kernel_storages(module, default, kernels or {})
+        if all(each.name == FLOAT32 for each in storages.values()):
+            return module
+        arguments = constant_arguments(module)
+        changed = {}
+        for name, function in unscheduled(module):
+            wanted = storages[name.name_hint]
+            if wanted.name != FLOAT32 and not is_attention(function):
+                changed[name.name_hint] = _narrow(function, arguments.get(name.name_hint, {}), wanted, least=least)
+        return _replaced(module, {name: each for name, each in changed.items() if each.has_notes})
+
+    return cpu_pass(narrow, name="NarrowWeights")
+
+
+def _storage(storage: Any, group: Any) -> Storage:
+    if storage not in (FLOAT32, *STORAGES):
+        raise ValueError(f"`storage` of NarrowWeights is one of {', '.join((FLOAT32, *STORAGES))}; got {storage}")
+    if group is None:
+        group = DEFAULT_GROUP if storage == "int4" else 0
+    if group % 8 or not 0 <= group <= 256 or (group and group < 32):
+        raise ValueError(f"`group` of NarrowWeights is a multiple of 8 from 32 to 256, or 0 for columns; got {group}")
+    if storage == "int4" and not group:
+        raise ValueError(
+            "`group` of NarrowWeights is not 0 for int4: one scale for a column of 16 values is too coarse"
+        )
+    return Storage(storage, group if storage in GROUPED else 0)
+
+
+def _kernel_storages(module: Any, default: Storage, kernels: Mapping[str, Mapping[str, Any]]) -> dict[str, Storage]:
+    """Return the storage of the weights of every function."""
+    names = [name.name_hint for name, _ in module.functions_items()]
+    if unknown := [name for name in kernels if name not in names]:
+        raise ValueError(f"no function `{unknown[0]}` to narrow the weights of")
+    if wrong := [own for own in kernels.values() if not {*own} <= {"storage", "group"}]:
+        raise ValueError(f"a kernel takes storage and group; got {dict(wrong[0])}")
+    own = {name: _storage(**{"storage": FLOAT32, "group": None, **each}) for name, each in kernels.items()}
+    return {name: own.get(name, default) for name in names}
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the constants at one place of a function's arguments are stored.
+
+    Attributes:
+        storage: The storage.
+        summed: Dimensions that share a scale.
+        dimension: The one of these that is divided into groups.
+        reason: Why the storage is not the one that was asked for; empty if it is.
+    """
+
+    storage: Storage
+    summed: tuple[int, ...] = ()
+    dimension: int = 0
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The storage and the reason."""
+        return self.storage.text + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True)
+class _Narrowed:
+    """A function that reads narrow weights.
+
+    Attributes:
+        function: The function.
+        layouts: Layout of the weights that are narrow, by their place among the arguments of the original function.
+    """
+
+    function: Any
+    layouts: Mapping[int, _Layout]
+
+    @property
+    def has_notes(self) -> bool:
+        """False for a function without weights."""
+        return bool(self.function.attrs) and NOTES in self.function.attrs
+
+
+def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Storage, *, least: int) -> _Narrowed:
+    """Return a function with all of its large constant weights in a storage.
+
+    Args:
+        function: The function.
+        arguments: The constants of all its calls, by place.
+        wanted: The storage.
+        least: Numbers from which weights are narrowed.
+    """
+    layouts: dict[int, _Layout] = {}
+    notes: list[str] = []
+    result = function
+    # From the last one, as a parameter of scales moves those behind it.
+    for place in sorted(arguments, reverse=True):
+        shape = list(map(int, arguments[place][0].value.shape))
+        factor = Factor.find(result, place)
+        is_bias = isinstance(factor, str) and np.prod(shape) < least
+        if is_bias or str(function.params[place].dtype) != FLOAT32:
+            continue
+        is_small = np.prod(shape) < least
+        layout = _kept(f"they are fewer than {least} numbers") if is_small else _refused(arguments[place], wanted)
+        if not all(isinstance(size, tirx.IntImm) for size in function.params[place].shape):
+            layout = _kept("the kernel takes weights of any size")
+        if layout is None and isinstance(factor, Factor):
+            layout = _factor_layout(factor, wanted)
+            result = narrowed(result, factor, layout.storage) if layout.storage.name != FLOAT32 else result
+        elif layout is None and is_table(result, place):
+            layout = _table_layout(len(shape), wanted)
+            result = narrowed_table(result, place, layout.storage)
+        layout = layout or _kept(str(factor))
+        if layout.storage.name != FLOAT32:
+            layouts[place] = layout
+        notes.append(f"{'x'.join(map(str, shape))} in {layout.text}")
+    return _Narrowed(result.with_attr(NOTES, notes[::-1]) if notes else result, layouts)
+
+
+def _kept(reason: str) -> _Layout:
+    """Return the layout of weights that stay float32."""
+    return _Layout(Storage(FLOAT32), reason=reason)
+
+
+def _refused(constants: Sequence[Any], wanted: Storage) -> _Layout | None:
+    """Return the layout of weights with numbers that a storage does not have; ``None`` if it has all of them."""
+    reasons = [reason for each in constants if (reason := wanted.refusal(values_of(each.value)))]
+    return _kept(reasons[0]) if reasons else None
+
+
+def _factor_layout(factor: Factor, wanted: Storage) -> _Layout:
+    if not wanted.group:
+        return _Layout(wanted, factor.summed)
+    group = factor.group(wanted)
+    if not group or factor.steps is None:
+        return _kept(f"no axis of the sum divides into groups of {LEAST_GROUP} to {wanted.group}")
+    reason = "" if group == wanted.group else f"groups of {wanted.group} do not divide the sum"
+    return _Layout(replace(wanted, group=group), factor.summed, factor.steps[0], reason)
+
+
+def _table_layout(rank: int, wanted: Storage) -> _Layout:
+    """Return the layout of a table, with a scale for each row where the storage has scales."""
+    if not wanted.group:
+        return _Layout(wanted, (rank - 1,))
+    return _Layout(Storage("int8"), (rank - 1,), reason="a table has one scale for each row")
+
+
+def _replaced(module: Any, changed: Mapping[str, _Narrowed]) -> Any:
+    """Return the module with these functions in place of those of the same names, and with their constants narrow."""
+    builder = relax.BlockBuilder()
+    # New variables, because TVM stores a function's type with the variable that names it.
+    names = {name: builder.add_func(each.function, name) for name, each in changed.items()}
+    functions = {name: function for name, function in module.functions_items() if name.name_hint not in names}
+    result = tvm.IRModule(
+        {**functions, **dict(builder.get().functions_items())}, attrs=module.attrs, global_infos=module.global_infos
+    )
+    stored: dict[Any, list[Any]] = {}  # calls with equal weights share them
+
+    def arrays_of(constant: Any, layout: _Layout) -> list[Any]:
+        key = (digest(values_of(constant.value)), str(constant.ty), layout)
+        if key not in stored:
+            arrays = layout.storage.arrays(values_of(constant.value), layout.summed, layout.dimension)
+            stored[key] = [relax.const(tensor(array)) for array in arrays]
+        return stored[key]
+
+    def replace_call(call: Any) -> Any:
+        name = call.args[0].name_hint if is_call_tir(call) else ""
+        if name not in changed:
+            return call
+        arguments: list[Any] = []
+        for place, argument in enumerate(call.args[1].fields):
+            layout = changed[name].layouts.get(place)
+            arguments += arrays_of(argument, layout) if layout else [argument]
+        return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
+
+    for entry in entries(result):
+        result.update_func(entry, tvm_ffi.structural_map(result[entry], (relax.Call, replace_call)))
+    return relax.transform.Normalize()(result)  # it finds the types of the new calls
