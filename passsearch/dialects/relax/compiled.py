@@ -61,6 +61,10 @@ def _machine(library: Any, place: Any, functions: Sequence[str]) -> Callable[...
     return lambda name, *arguments: calls[name](*arguments)
 
 
+def _array(tensor: Any) -> Any:
+    return np.asarray(tensor.detach().cpu() if hasattr(tensor, "detach") else tensor)
+
+
 def _choosing(runs: Mapping[str, Callable[..., Any]], choice: Choice, inputs: Mapping[str, Any]) -> Callable[..., Any]:
     """Return a function that takes the function of the size of its arguments."""
     names = [name for name, _, _ in choice.signature({**inputs})]
@@ -70,7 +74,9 @@ def _choosing(runs: Mapping[str, Callable[..., Any]], choice: Choice, inputs: Ma
         bucket = choice.exact(given)
         if bucket is not None:
             return runs[bucket["function"]](*tensors)
-        arrays = {name: np.asarray(tensor) for name, tensor in given.items()}
+        if choice.record["open"] and not choice.record["padding"]:
+            return runs[OPEN](*tensors)
+        arrays = {name: _array(tensor) for name, tensor in given.items()}
         bucket = choice.padded(arrays)
         if bucket is None and not choice.record["open"]:
             raise InputError(choice.refusal(arrays))

@@ -83,7 +83,7 @@ class Relax:
 
     def write_sizes(self, record: Any, runs: Any, *, inputs: Any, folder: Path, target: Any) -> str:
         """Compare padded calls, write how a size is chosen, and return what the sizes between take."""
-        device = build_target.device(target)
+        device = build_target.device_kind(target)
 
         def open_sized(choice: Any) -> Any:
             return network_loader.open_sized(folder, inputs, device, choice)

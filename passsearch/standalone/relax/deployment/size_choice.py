@@ -43,11 +43,17 @@ class Choice:
 
     def padded(self, arrays: dict[str, Any]) -> Any:
         """Return the smallest bucket that inputs can be padded to; ``None`` if there is none, or it takes longer."""
-        if not self.record["padding"] or not self.shows(arrays):
+        if not self.record["padding"] or not self._has_one_length(arrays) or not self.shows(arrays):
             return None
         bucket = next((bucket for bucket in self._buckets if self._fits(arrays, bucket["inputs"])), None)
         shapes = {name: array.shape for name, array in arrays.items()}
         return bucket if bucket and self.positions(shapes) >= bucket.get("padded_from", 0) else None
+
+    def _has_one_length(self, arrays: dict[str, Any]) -> bool:
+        """Return True if one axis of each input grows, and all by the same size: only that is proven."""
+        growing = self.record["growing"]
+        lengths = {arrays[name].shape[axis] for name, axes in growing.items() for axis in axes}
+        return len(lengths) == 1 and all(len(axes) < 2 for axes in growing.values())
 
     def positions(self, shapes: dict[str, Any]) -> int:
         """Return how many positions inputs of these shapes have: the product of the sizes that grow."""
@@ -60,7 +66,7 @@ class Choice:
         return all(np.any(arrays[name], axis=tuple(self.record["growing"][name])).all() for name in masks)
 
     def _fits(self, arrays: dict[str, Any], inputs: Any) -> bool:
-        return all(
+        return all(len(array.shape) == len(inputs[name]) for name, array in arrays.items()) and all(
             size <= larger if axis in self.record["growing"][name] else size == larger
             for name, array in arrays.items()
             for axis, (size, larger) in enumerate(zip(array.shape, inputs[name]))
