@@ -140,10 +140,12 @@ def _check_opset(model: onnx.ModelProto, path: Path) -> None:
 def _computed_dtypes(model: onnx.ModelProto) -> set[str]:
     from onnx import helper
 
+    known = {*helper.get_all_tensor_dtypes()}
     nodes = [*model.graph.node, *_nodes_of_functions(model)]
     numbers = {weight.data_type for weight in _tensors(model.graph.initializer, nodes)}
     numbers |= {each.i for node in nodes if node.op_type == "Cast" for each in node.attribute if each.name == "to"}
-    return {str(helper.tensor_dtype_to_np_dtype(number)) for number in numbers if number}
+    # A damaged file may have a number of no type.
+    return {str(helper.tensor_dtype_to_np_dtype(number)) for number in numbers & known if number}
 
 
 def _check_number_formats(model: onnx.ModelProto, path: Path) -> None:
