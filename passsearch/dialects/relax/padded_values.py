@@ -123,14 +123,21 @@ def elementwise(name: str, function: Callable[..., Array] | None, values: Sequen
     for axis in range(len(large)):
         places = [axis - len(large) + len(value.large) for value in values]
         fills = [_fill_at(value, place) for value, place in zip(values, places, strict=True)]
+        if small[axis] == large[axis]:
+            continue
         number = _fill_of(name, function, fills)
-        if number is None or small[axis] == large[axis]:
+        # What a mask was added to is only about as small as the mask.
+        is_about = any(value.is_masked and _hides(own) for value, own in zip(values, fills, strict=True))
+        if number is None or (is_about and number > HIDES and name != "exp"):
             continue
         fill[axis] = number
         if number <= HIDES and name in ("add", "where"):
+            # Padded positions would be hidden no more than others in a row of which both together leave nothing.
+            if name == "where" and any(value.is_masked and value.known is None for value in values):
+                raise Unproven("a mask is applied to scores that have one, so that no position may be left")
             is_masked = True
             for value, place, own in zip(values[:1] if name == "where" else values, places, fills, strict=False):
-                hides = name == "where" or (own is not None and own <= HIDES and not value.is_masked)
+                hides = name == "where" or (_hides(own) and not value.is_masked)
                 if hides and place >= 0 and place in value.padded:
                     _require_shown(value, place, is_condition=name == "where")
                     masks |= value.inputs
@@ -156,20 +163,28 @@ def _fill_at(value: Value, axis: int) -> float | None:
     return None
 
 
+def _hides(fill: float | None) -> bool:
+    return fill is not None and fill <= HIDES
+
+
 def _fill_of(name: str, function: Callable[..., Array] | None, fills: Sequence[float | None]) -> float | None:
     if name == "where":
         return None if fills[0] is None else fills[1 if fills[0] else 2]
     if function is not None and None not in fills:
         with np.errstate(all="ignore"):
             number = float(function(*map(np.float64, fills)))
-        return number if not math.isnan(number) else None
+        if math.isnan(number):
+            raise Unproven("padded positions are no numbers")
+        return number
+    if name == "divide" and fills[1] == 0.0:
+        raise Unproven("padded positions are divided by zero")
     zero = {"multiply": 0.0, "logical_and": 0.0}
     if name in zero and 0.0 in fills:
         return 0.0
     if name == "logical_or" and 1.0 in fills:
         return 1.0
     # A score beside which it is large.
-    hidden = [number for number in fills if number is not None and number <= HIDES]
+    hidden = [number for number in fills if number is not None and _hides(number)]
     return hidden[0] if name == "add" and hidden else None
 
 
@@ -181,6 +196,8 @@ def softmax(value: Value, axis: int) -> Value:
         if value.fill.get(axis, 0.0) > HIDES:
             raise Unproven("padded positions are not masked before a softmax over them")
         fill[axis] = 0.0
+    if any(math.isinf(number) for place, number in value.fill.items() if place != axis):
+        raise Unproven("all scores of padded rows are infinite, and their softmax is no number")
     return _joined([value], value.small, value.large, fill)
 
 
@@ -192,6 +209,8 @@ def product(left: Value, right: Value) -> Value:
     inner = (len(left.large) - 1, max(len(right.large) - 2, 0))
     if inner[0] in left.padded and left.fill.get(inner[0]) != 0.0 and right.fill.get(inner[1]) != 0.0:
         raise Unproven("padded positions are not zero in a product that sums over them")
+    if any(map(math.isinf, (left.fill.get(inner[0], 0.0), right.fill.get(inner[1], 0.0)))):
+        raise Unproven("padded positions are infinite in a product that sums over them")
     small, large = (_product_shape(*pair) for pair in ((left.small, right.small), (left.large, right.large)))
     fill = {}
     if inner[0] not in left.padded:

@@ -51,6 +51,12 @@ def both(x: Any, mask: Any) -> Any:
     return attend(op.where(shown, scores(x), number(-1e9)), x)
 
 
+def nested(x: Any, mask: Any) -> Any:
+    early = op.broadcast_to(op.expand_dims(op.equal(causal(), number(0.0)), [0]), (1, LENGTH, LENGTH))
+    shown = op.broadcast_to(op.astype(op.expand_dims(mask, [1]), "bool"), (1, LENGTH, LENGTH))
+    return attend(op.where(shown, op.where(early, scores(x), number(-1e9)), number(-1e9)), x)
+
+
 def weighted(x: Any, mask: Any) -> Any:
     return op.multiply(x, op.expand_dims(op.astype(mask, "float32"), [2]))
 
@@ -97,6 +103,13 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "attention without a mask": lambda x, mask: attend(scores(x), x),
     "attention with a weak mask": lambda x, mask: attend(op.add(scores(x), hiding(mask, -1.0)), x),
     "causal attention of what is shown": both,
+    "one mask in another": nested,
+    "a mask that is taken back": lambda x, mask: attend(
+        op.add(op.add(scores(x), hiding(mask, -1e4)), hiding(mask, 1e4)), x
+    ),
+    "nothing over nothing": lambda x, mask: op.sum(
+        op.multiply(op.divide(weighted(x, mask), weighted(x, mask)), weighted(x, mask)), [1]
+    ),
     "mean": lambda x, mask: op.mean(x, [1]),
     "maximum": lambda x, mask: op.max(op.negative(op.abs(x)), [1]),
     "last token": lambda x, mask: op.take(x, relax.const(-1), 1, mode="wrap"),
