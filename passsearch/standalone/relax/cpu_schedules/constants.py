@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import mmap
 import os
@@ -16,6 +17,9 @@ from tvm import relax
 
 PAGED_BYTES = 1 << 24
 """Size of new weights from which they are in temporary files."""
+
+MOST_FILES = 512
+"""Number of open files up to which there are more: each mapping keeps its file open, and a process may have 1,024."""
 
 
 def constant_arguments(module: Any) -> dict[str, dict[int, list[Any]]]:
@@ -61,7 +65,7 @@ def tensor(values: Any) -> Any:
     # Not by ``relax.const`` of numpy's array, which narrows 64 bits to 32.
     if not hasattr(np, str(values.dtype)):
         return tvm.runtime.tensor(values)
-    with contextlib.suppress(OSError):  # no room on the disk
+    with contextlib.suppress(OSError):  # no room on the disk, or too many files
         if values.nbytes >= PAGED_BYTES:
             return _paged(values)
     result = tvm.runtime.empty(values.shape, str(values.dtype))
@@ -72,6 +76,8 @@ def tensor(values: Any) -> Any:
 def _paged(values: Any) -> Any:
     """Return a copy in a temporary file without a name, whose pages need not stay in memory."""
     with tempfile.TemporaryFile() as file:
+        if file.fileno() > MOST_FILES:
+            raise OSError(errno.EMFILE, "too many weights are in files")
         # Without room for all of it, a later write to the memory would end the process.
         os.posix_fallocate(file.fileno(), 0, values.nbytes)
         pages = mmap.mmap(file.fileno(), values.nbytes)

@@ -59,9 +59,9 @@ def NarrowWeights(  # noqa: N802
         arguments = constant_arguments(module)
         changed = {}
         for name, function in unscheduled(module):
-            wanted = storages[name.name_hint]
-            if wanted.name != FLOAT32 and not is_attention(function):
-                changed[name.name_hint] = _narrow(function, arguments.get(name.name_hint, {}), wanted, least=least)
+            storage = storages[name.name_hint]
+            if storage.name != FLOAT32 and not is_attention(function):
+                changed[name.name_hint] = _narrow(function, arguments.get(name.name_hint, {}), storage, least=least)
         return _replaced(module, {name: each for name, each in changed.items() if each.has_notes})
 
     return cpu_pass(narrow, name="NarrowWeights")
@@ -132,13 +132,13 @@ class _Narrowed:
         return bool(self.function.attrs) and NOTES in self.function.attrs
 
 
-def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Storage, *, least: int) -> _Narrowed:
+def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], storage: Storage, *, least: int) -> _Narrowed:
     """Return a function with all of its large constant weights in a storage.
 
     Args:
         function: The function.
         arguments: The constants of all its calls, by place.
-        wanted: The storage.
+        storage: The storage.
         least: Numbers from which weights are narrowed.
     """
     layouts: dict[int, _Layout] = {}
@@ -152,14 +152,14 @@ def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], wanted: Stora
         if is_bias or str(function.params[place].dtype) != FLOAT32:
             continue
         is_small = np.prod(shape) < least
-        layout = _kept(f"they are fewer than {least} numbers") if is_small else _refused(arguments[place], wanted)
+        layout = _kept(f"they are fewer than {least} numbers") if is_small else _refused(arguments[place], storage)
         if not all(isinstance(size, tirx.IntImm) for size in function.params[place].shape):
             layout = _kept("the kernel takes weights of any size")
         if layout is None and isinstance(factor, Factor):
-            layout = _factor_layout(factor, wanted)
+            layout = _factor_layout(factor, storage)
             result = narrowed(result, factor, layout.storage) if layout.storage.name != FLOAT32 else result
         elif layout is None and is_table(result, place):
-            layout = _table_layout(len(shape), wanted)
+            layout = _table_layout(len(shape), storage)
             result = narrowed_table(result, place, layout.storage)
         layout = layout or _kept(str(factor))
         if layout.storage.name != FLOAT32:
@@ -173,26 +173,26 @@ def _kept(reason: str) -> _Layout:
     return _Layout(Storage(FLOAT32), reason=reason)
 
 
-def _refused(constants: Sequence[Any], wanted: Storage) -> _Layout | None:
+def _refused(constants: Sequence[Any], storage: Storage) -> _Layout | None:
     """Return the layout of weights with numbers that a storage does not have; ``None`` if it has all of them."""
-    reasons = [reason for each in constants if (reason := wanted.refusal(values_of(each.value)))]
+    reasons = [reason for each in constants if (reason := storage.refusal(values_of(each.value)))]
     return _kept(reasons[0]) if reasons else None
 
 
-def _factor_layout(factor: Factor, wanted: Storage) -> _Layout:
-    if not wanted.group:
-        return _Layout(wanted, factor.summed)
-    group = factor.group(wanted)
+def _factor_layout(factor: Factor, storage: Storage) -> _Layout:
+    if not storage.group:
+        return _Layout(storage, factor.summed)
+    group = factor.group(storage)
     if not group or factor.steps is None:
-        return _kept(f"no axis of the sum divides into groups of {LEAST_GROUP} to {wanted.group}")
-    reason = "" if group == wanted.group else f"groups of {wanted.group} do not divide the sum"
-    return _Layout(replace(wanted, group=group), factor.summed, factor.steps[0], reason)
+        return _kept(f"no axis of the sum divides into groups of {LEAST_GROUP} to {storage.group}")
+    reason = "" if group == storage.group else f"groups of {storage.group} do not divide the sum"
+    return _Layout(replace(storage, group=group), factor.summed, factor.steps[0], reason)
 
 
-def _table_layout(rank: int, wanted: Storage) -> _Layout:
+def _table_layout(rank: int, storage: Storage) -> _Layout:
     """Return the layout of a table, with a scale for each row where the storage has scales."""
-    if not wanted.group:
-        return _Layout(wanted, (rank - 1,))
+    if not storage.group:
+        return _Layout(storage, (rank - 1,))
     return _Layout(Storage("int8"), (rank - 1,), reason="a table has one scale for each row")
 
 
