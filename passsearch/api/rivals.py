@@ -116,8 +116,8 @@ class Rivals:
         return (count + 1) * START_S + (CHECKS + count) * latency_s + rounds_s
 
     @property
-    def _export_s(self) -> float:
-        """Return about how long an export takes for an engine that runs no ONNX file."""
+    def export_s(self) -> float:
+        """Seconds that an export takes, roughly, for an engine that runs no ONNX file."""
         if self.model is None or self.model.otherwise is None or not {*self.names} & {*OF_PYTORCH}:
             return 0.0
         return self.model.export_s
@@ -140,7 +140,7 @@ class Rivals:
         compared = RivalComparison(self.unfit, self.reason)
         if not self.specs:
             return compared
-        if time_limit.left_s() < process_s + self._export_s:
+        if time_limit.left_s() < process_s + self.export_s:
             return replace(compared, reason=_no_time(self.names))
         specs, engines = self._open_files()
         if not specs:

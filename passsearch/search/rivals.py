@@ -34,6 +34,10 @@ class Beside(Protocol):
     def processes(self) -> int:
         """Number of processes of each engine, if the time suffices; 0 where there are no engines."""
 
+    @property
+    def export_s(self) -> float:
+        """Seconds that files for the engines take, roughly, before the first process."""
+
     def process_s(self, latency_s: float) -> float:
         """Return about how long one process of each engine takes, for a network of this latency."""
 
@@ -52,8 +56,9 @@ class Beside(Protocol):
 
 def planned_s(beside: Beside, latency_s: float, *, limit_s: float) -> float:
     """Return the seconds of a time limit that are kept for other engines: as many processes as a share of it allows."""
-    process_s = beside.process_s(latency_s)
-    return int(min(beside.processes, MOST_SHARE * limit_s / process_s)) * process_s
+    process_s, export_s = beside.process_s(latency_s), beside.export_s
+    processes = int(min(beside.processes, (MOST_SHARE * limit_s - export_s) / process_s))
+    return export_s + processes * process_s if processes > 0 else 0.0
 
 
 def compare_winner(
@@ -77,11 +82,12 @@ def compare_winner(
     earlier = None if fact is None else RivalComparison.from_json(fact)
     if earlier and earlier.processes >= beside.processes and not earlier.has_accident:
         return earlier
-    left_s, needed_s = time_limit.left_s(), beside.process_s(min(winner.latency_s, default=0.0))
+    left_s, process_s = time_limit.left_s(), beside.process_s(min(winner.latency_s, default=0.0))
+    needed_s = beside.export_s + process_s
     if left_s < needed_s:
         left_s = min(ONE_PROCESS * needed_s, time_limit.left_s(overtime=OVERTIME))
     processes = 0 if earlier is None else min(earlier.processes + 1, beside.processes)
-    if earlier and left_s < processes * max(needed_s, earlier.seconds / max(1, earlier.processes)):
+    if earlier and left_s < beside.export_s + processes * max(process_s, earlier.seconds / max(1, earlier.processes)):
         return earlier
     if left_s < needed_s:
         # Before the files are restored, which may be a compile.

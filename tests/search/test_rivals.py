@@ -32,6 +32,7 @@ class Engines:
 
     names: tuple[str, ...] = ("onnxruntime", "torch")
     processes: int = 3
+    export_s: float = 0.0
     limits_s: list[float] = field(default_factory=list)
     error: BaseException | type[BaseException] | None = None
     found: list[RivalComparison] = field(default_factory=list)
@@ -65,6 +66,11 @@ def log(tmp_path: Path) -> Iterator[Log]:
 @pytest.mark.parametrize(("limit_s", "planned"), [(1000.0, 30.0), (float("inf"), 30.0), (120.0, 20.0), (49.0, 0.0)])
 def test_a_share_of_the_time_limit_is_kept_for_whole_processes(limit_s: float, planned: float) -> None:
     assert planned_s(Engines(), 0.1, limit_s=limit_s) == planned
+
+
+def test_an_export_for_an_engine_is_in_the_plan() -> None:
+    assert planned_s(Engines(export_s=5.0), 0.1, limit_s=120.0) == 15.0
+    assert planned_s(Engines(export_s=20.0), 0.1, limit_s=120.0) == 0.0, "no process fits behind the export"
 
 
 def test_a_continued_run_keeps_what_is_complete(log: Log, tmp_path: Path) -> None:
