@@ -78,12 +78,11 @@ from passsearch.core.processes import (
     child_environment,
     die_with_parent,
     interruptible,
-    physical_cores,
-    usable_processors,
 )
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 from passsearch.core.time_limit import UNLIMITED, TimeLimit, limit_or_inf, limit_or_none
 from passsearch.core.trust import require_trust
+from passsearch.standalone.deployment.processor import physical_cores, usable_processors
 
 __all__ = [
     "CHANGE_MARGIN",

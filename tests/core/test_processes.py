@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.core import child_environment, physical_cores, processes, usable_processors
+from passsearch.core import child_environment, physical_cores, usable_processors
+from passsearch.standalone.deployment import processor
 
 
 @pytest.mark.parametrize(
@@ -26,9 +27,9 @@ def test_one_processor_of_every_core_comes_first(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for processor, text in siblings.items():
-        (tmp_path / str(processor)).write_text(f"{text}\n")
-    monkeypatch.setattr(processes, "_SIBLINGS", f"{tmp_path}/{{}}")
+    for number, text in siblings.items():
+        (tmp_path / str(number)).write_text(f"{text}\n")
+    monkeypatch.setattr(processor, "SIBLINGS", f"{tmp_path}/{{}}")
     monkeypatch.setattr("os.sched_getaffinity", lambda _: affinity)
     assert usable_processors() == order and physical_cores() == cores
 

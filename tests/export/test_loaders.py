@@ -18,6 +18,7 @@ from deployments import deploy_by_worker
 from onnx import TensorProto, helper, numpy_helper
 
 import passsearch
+from passsearch.core import physical_cores
 from passsearch.export import write_deployment
 from passsearch.standalone.deployment.checked_files import write_sums
 from passsearch.toolchain import Toolchain
@@ -145,6 +146,28 @@ def test_threads_share_one_loaded_network_in_cpp(original: Path, tmp_path: Path)
         f"Input image must have {4 * SIZE} bytes, and has 16",
         "This loader has no type >f4",
     ]
+
+
+COUNTING = """
+import sys; sys.path.insert(0, sys.argv[1])
+import run_model, tvm
+run_model.load(f"{sys.argv[1]}/built")
+print(tvm.get_global_func("runtime.NumThreads")())
+"""
+
+
+@every_kind
+def test_a_call_runs_on_every_core(toolchain: Toolchain, original: Path, tmp_path: Path) -> None:
+    assert run(toolchain.python, "-c", COUNTING, original).stdout == f"{physical_cores()}\n"
+    options, program = shlex.split(original.with_name("options.txt").read_text()), tmp_path / "count_threads"
+    made = run("c++", PROGRAMS / "count_threads.cc", "-o", program, *options)
+    assert made.returncode == 0, made.stderr
+    # A TVM that was built without threads makes one task, whatever the variable says.
+    one, all_of_them = (
+        run("env", f"TVM_NUM_THREADS={count}", program, original / "built").stdout for count in (1, physical_cores())
+    )
+    assert run(program, original / "built").stdout == all_of_them
+    assert one == "1\n", "the user's number counts"
 
 
 CALLS = {

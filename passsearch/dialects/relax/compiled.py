@@ -18,6 +18,7 @@ from passsearch.dialects.relax.executable import NETWORK
 from passsearch.dialects.shared import parse_device
 from passsearch.standalone.deployment.checked_files import Built
 from passsearch.standalone.deployment.machine_pool import InputError, MachinePool
+from passsearch.standalone.deployment.processor import use_all_cores
 from passsearch.standalone.relax.deployment import cuda_libraries
 from passsearch.standalone.relax.deployment.separate_weights import check_weights, read_all_weights
 from passsearch.standalone.relax.deployment.size_choice import OPEN, SIZES, Choice, cut, pad
@@ -36,7 +37,9 @@ def open_network(built: Built, device: str) -> Callable[..., Any]:
     Raises:
         DeploymentError: The library or a weight is not as it was built.
     """
-    if device != "cpu":
+    if device == "cpu":
+        use_all_cores()
+    else:
         cuda_libraries.load_runtime("cc")  # called only where there is no driver
     path = built.path(NETWORK)
     functions = [*built.inputs]

@@ -5,10 +5,13 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <condition_variable>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,12 +21,17 @@
 class Network {
  public:
   // Loads one function of what build_model.py has written, once its files are found unchanged.
-  // As many calls as `machines` run at once; by default as many as this process may use processors.
+  // As many calls as `machines` run at once; by default as many as this process may use processors. A call runs on all
+  // cores unless TVM_NUM_THREADS says another number of threads.
   explicit Network(const std::string& folder, const std::string& function = "main", unsigned machines = 0)
       : Network(Built(folder, TVM_VERSION), function, machines) {}
 
   Network(const Built& built, const std::string& function, unsigned machines = 0)
-      : inputs_(built.Inputs(function)), weights_(built, function), free_places_(machines ? machines : Processors()) {
+      : inputs_(built.Inputs(function)),
+        weights_(built, function),
+        free_places_(machines ? machines : static_cast<unsigned>(Processors().size())) {
+    // By itself TVM takes half of the processors on x86, because they could be two for each core.
+    if (!std::getenv("OMP_NUM_THREADS")) setenv("TVM_NUM_THREADS", std::to_string(Cores()).c_str(), 0);
     free_.push_back(std::make_unique<Machine>(weights_, inputs_));
   }
 
@@ -107,11 +115,26 @@ class Network {
     return "[" + text + "]";
   }
 
-  static unsigned Processors() {
+  // The numbers of the processors that this process may use.
+  static std::vector<int> Processors() {
     cpu_set_t processors;
     CPU_ZERO(&processors);
-    bool is_known = sched_getaffinity(0, sizeof(processors), &processors) == 0;
-    return is_known ? static_cast<unsigned>(CPU_COUNT(&processors)) : 1;
+    if (sched_getaffinity(0, sizeof(processors), &processors) != 0) return {0};
+    std::vector<int> numbers;
+    for (int number = 0; number < CPU_SETSIZE; ++number) {
+      if (CPU_ISSET(number, &processors)) numbers.push_back(number);
+    }
+    return numbers;
+  }
+
+  static size_t Cores() {
+    std::set<std::string> cores;
+    for (int number : Processors()) {
+      std::string name = std::to_string(number), siblings;
+      std::ifstream file("/sys/devices/system/cpu/cpu" + name + "/topology/thread_siblings_list");
+      cores.insert(std::getline(file, siblings) ? siblings : name);
+    }
+    return cores.size();
   }
 
   std::vector<Input> inputs_;

@@ -1,7 +1,8 @@
-"""The features of a processor that compiled code uses, compared with those of this one."""
+"""The processors that this process may use, and the features of processors that compiled code needs."""
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,45 @@ def _own_features() -> set[str]:
     # x86 has `flags`, Arm has `Features`; the cores may differ, and code may run on each.
     found = [set(line.partition(":")[2].split()) for line in lines if line.startswith(("flags", "Features"))]
     return set.intersection(*found) if found else set()
+
+
+SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+"""Linux's file with the processors of the same core, for the number of a processor."""
+
+THREADS = ("TVM_NUM_THREADS", "OMP_NUM_THREADS")
+"""Variables by which a user sets TVM's number of threads (its threading_backend.cc)."""
+
+
+def use_all_cores() -> None:
+    """Let TVM run a kernel on every core, unless the user has set the number of threads; before its first kernel.
+
+    By itself TVM takes half of the processors on x86, because they could be two for each core.
+    """
+    if not any(name in os.environ for name in THREADS):
+        os.environ[THREADS[0]] = str(physical_cores())
+
+
+def usable_processors() -> list[int]:
+    """Return the numbers of the processors: one of every core first, so that as many threads share no core."""
+    processors, firsts = sorted(os.sched_getaffinity(0)), _first_of_each_core()
+    return [*firsts, *(each for each in processors if each not in firsts)]
+
+
+def physical_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(_first_of_each_core())
+
+
+def _first_of_each_core() -> list[int]:
+    firsts: dict[str, int] = {}
+    for processor in sorted(os.sched_getaffinity(0)):
+        firsts.setdefault(_siblings(processor), processor)
+    return list(firsts.values())
+
+
+def _siblings(processor: int) -> str:
+    """Return the processors of the same core as text; the processor itself where the system does not tell."""
+    try:
+        return Path(SIBLINGS.format(processor)).read_text(encoding="ascii").strip()
+    except OSError:
+        return str(processor)

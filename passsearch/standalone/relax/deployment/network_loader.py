@@ -10,6 +10,7 @@ import checked_files
 import cuda_libraries
 import loader_command
 import machine_pool
+import processor
 import separate_weights
 import size_choice
 import sized_network
@@ -77,7 +78,9 @@ def open_sized(folder: Path, inputs: dict[str, Any], device: str, choice: Any, *
 
 def _machine_maker(folder: Path, device: str, functions: list[str], *, held: dict[str, Any] | None = None) -> Any:
     """Return a function that makes machines, each a function of the name of an entry function and of arrays."""
-    if device != "cpu":
+    if device == "cpu":
+        processor.use_all_cores()
+    else:
         cuda_libraries.load_runtime("cc")
     place = tvm.device(device, 0)
     library = tvm.runtime.load_module(str(folder / NETWORK))

@@ -10,6 +10,7 @@ from typing import Any
 import checked_files
 import loader_command
 import machine_pool
+import processor
 
 # TVM's Relay makes a cache folder where it is imported, and does not start where it cannot.
 WORKING_FOLDER = Path.cwd()
@@ -47,6 +48,7 @@ def open_network(
     folder: Path, inputs: Any, device: str, *, held: dict[str, Any] | None = None, machines: int | None = None
 ) -> Any:
     """Return a network whose files are not checked; ``held`` gets the tensors of the last inputs by name."""
+    processor.use_all_cores()
     kernels = tvm.runtime.load_module(str(folder / KERNELS))
     graph, place = (folder / GRAPH).read_text(), tvm.device(device, 0)
     first = graph_executor.create(graph, kernels, place)
