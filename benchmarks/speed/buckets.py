@@ -1,14 +1,17 @@
 """Measure a BERT-like encoder at lengths between its buckets, beside engines with open sizes, in paired rounds.
 
-All engines are loaded at once, each in a process of its own; in each round all run each length in turns, in an order
-that changes. ``--torch-python`` is an interpreter with PyTorch and ONNX Runtime.
+All engines are loaded at once, each in a process of its own; in each round all run each length in turns, in a random
+order, each after a pause in which idle threads of the engine before stop spinning. ``--torch-python`` is an interpreter
+with PyTorch and ONNX Runtime.
 """
 
 import json
 import math
+import random
 import shutil
 import subprocess
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -20,6 +23,7 @@ import passsearch
 from benchmarks.common import RESULTS, note, options, provenance, read, write
 from benchmarks.speed.open_bert import ENGINES
 from passsearch.core import read_calls
+from passsearch.engines import EnginePlan
 from passsearch.evaluate import Session, open_session
 from passsearch.frontends import resolve
 from passsearch.measure import mean_ratio
@@ -28,6 +32,9 @@ from passsearch.toolchain import cache_folder
 PROGRAM = Path(__file__).with_name("open_bert.py")
 BUCKETS = (16, 64, 128, 512)
 LENGTHS = (5, 16, 20, 40, 64, 70, 100, 128, 150, 250, 400, 500)
+KINDS = ("fastest_s", "median_s")
+"""What is kept of the calls of an engine at a length in one round."""
+
 RIVALS = ("passsearch, open sizes", "onnxruntime", "inductor")
 
 
@@ -127,22 +134,30 @@ def _rounds(engines: dict[str, _Engine], chosen: Any, folder: Path) -> dict[str,
         deviations[length] = {
             name: float(np.abs(own - expected).max() / np.abs(expected).max()) for name, own in outputs.items()
         }
-    times: dict[int, dict[str, list[float]]] = {length: {name: [] for name in engines} for length in LENGTHS}
+    times = {kind: {length: {name: [] for name in engines} for length in LENGTHS} for kind in KINDS}
     for number in range(chosen.rounds):
         note("round", number + 1, chosen.rounds)
         for length in LENGTHS:
-            order = list(engines)
-            shift = (number + LENGTHS.index(length)) % len(order)
-            for name in order[shift:] + order[:shift]:
-                times[length][name].append(engines[name].run(length, chosen.seconds)["median_s"])
+            for name in random.sample([*engines], len(engines)):
+                time.sleep(EnginePlan().pause_s)
+                answer = engines[name].run(length, chosen.seconds)
+                for kind in KINDS:
+                    times[kind][length][name].append(answer[kind])
     return {
         str(length): {
             "bucket": next((size for size in BUCKETS if size >= length), None),
-            "median_s": {name: median(own) for name, own in times[length].items()},
             "first_s": {name: first[name, length] for name in engines},
-            "ratios": {name: _ratio(times[length]["passsearch"], times[length][name]) for name in RIVALS},
             "deviation": deviations[length],
-            "seconds": times[length],
+            **{
+                kind: {
+                    "median": {name: median(own) for name, own in times[kind][length].items()},
+                    "ratios": {
+                        name: _ratio(times[kind][length]["passsearch"], times[kind][length][name]) for name in RIVALS
+                    },
+                    "rounds": times[kind][length],
+                }
+                for kind in KINDS
+            },
         }
         for length in LENGTHS
     }

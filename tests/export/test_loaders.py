@@ -331,6 +331,17 @@ def test_a_build_from_elsewhere_is_refused_by_both_loaders(
         assert line in refused(run(*command))
 
 
+def test_a_build_for_a_device_that_is_not_here_is_refused(toolchain: Toolchain, deploy: Path) -> None:
+    conditions = deploy / "built" / "conditions.txt"
+    conditions.write_text(conditions.read_text().replace("device cpu", "device opencl", 1))
+    write_sums(deploy / "built")
+    line = refused(run(toolchain.python, deploy / "run_model.py"))
+    assert line.endswith(
+        "runs on the device `opencl`, which this machine lacks; tune and export for this machine, or run "
+        "build_model.py with --target."
+    )
+
+
 @pytest.mark.parametrize(
     ("target", "line"),
     [

@@ -42,6 +42,19 @@ def check_machine(built: Any, tvm_version: str) -> None:
         )
 
 
+def check_device(folder: Path, device: str, place: Any) -> None:
+    """Raise an error if this machine has no such device; ``place`` is TVM's object for it."""
+    try:
+        exists = bool(place.exist)
+    except (RuntimeError, ValueError):
+        exists = False
+    if not exists:
+        raise DeploymentError(
+            f"{folder} runs on the device `{device}`, which this machine lacks; tune and export for this machine, or "
+            "run build_model.py with --target."
+        )
+
+
 def example_folder(folder: Path, entry: str) -> Path:
     """Return the folder of the examples of an entry function."""
     return folder / EXAMPLES if entry == MAIN else folder / EXAMPLES / entry

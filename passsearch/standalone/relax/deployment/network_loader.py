@@ -83,6 +83,7 @@ def _machine_maker(folder: Path, device: str, functions: list[str], *, held: dic
     else:
         cuda_libraries.load_runtime("cc")
     place = tvm.device(device, 0)
+    loader_command.check_device(folder, device, place)
     library = tvm.runtime.load_module(str(folder / NETWORK))
     weights = separate_weights.read_all_weights(folder, functions)
 

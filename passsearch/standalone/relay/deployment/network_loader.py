@@ -49,8 +49,9 @@ def open_network(
 ) -> Any:
     """Return a network whose files are not checked; ``held`` gets the tensors of the last inputs by name."""
     processor.use_all_cores()
-    kernels = tvm.runtime.load_module(str(folder / KERNELS))
-    graph, place = (folder / GRAPH).read_text(), tvm.device(device, 0)
+    place = tvm.device(device, 0)
+    loader_command.check_device(folder, device, place)
+    kernels, graph = tvm.runtime.load_module(str(folder / KERNELS)), (folder / GRAPH).read_text()
     first = graph_executor.create(graph, kernels, place)
     parameters = (folder / PARAMETERS).read_bytes()
     first.load_params(parameters)
