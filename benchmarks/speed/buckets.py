@@ -134,7 +134,9 @@ def _rounds(engines: dict[str, _Engine], chosen: Any, folder: Path) -> dict[str,
         deviations[length] = {
             name: float(np.abs(own - expected).max() / np.abs(expected).max()) for name, own in outputs.items()
         }
-    times = {kind: {length: {name: [] for name in engines} for length in LENGTHS} for kind in KINDS}
+    times: dict[str, dict[int, dict[str, list[float]]]] = {
+        kind: {length: {name: [] for name in engines} for length in LENGTHS} for kind in KINDS
+    }
     for number in range(chosen.rounds):
         note("round", number + 1, chosen.rounds)
         for length in LENGTHS:
