@@ -71,7 +71,7 @@ def measure(file: Path, sequences: tuple[str, ...], arguments: Any) -> dict[str,
         "wall_s": round(wall_s, 1),
         "seconds": {key: round(value, 1) for key, value in document["seconds"].items()},
         "chosen": name,
-        "tried": [each["pipeline"]["name"] for each in document["tried"]],
+        "tried": [each["name"] for each in document["tried"]],
         "over_onnxruntime": document["rivals"].get(ONNXRUNTIME),
         "process_fastest_s": {
             row["engine"].removeprefix("relax:"): row.get("process_fastest_s") or row.get("failure")

@@ -134,7 +134,15 @@ class Network {
       std::ifstream file("/sys/devices/system/cpu/cpu" + name + "/topology/thread_siblings_list");
       cores.insert(std::getline(file, siblings) ? siblings : name);
     }
-    return cores.size();
+    // As a container limits its time, in the second and in the first version of control groups.
+    const std::string groups = "/sys/fs/cgroup/";
+    double quota = 0, period = 0;
+    if (!(std::ifstream(groups + "cpu.max") >> quota >> period)) {
+      std::ifstream(groups + "cpu/cpu.cfs_quota_us") >> quota;
+      std::ifstream(groups + "cpu/cpu.cfs_period_us") >> period;
+    }
+    size_t most = quota > 0 && period > 0 ? std::max<size_t>(1, static_cast<size_t>(quota / period)) : cores.size();
+    return std::min(cores.size(), most);
   }
 
   std::vector<Input> inputs_;

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 FEATURES = {
@@ -101,8 +102,11 @@ def usable_processors() -> list[int]:
 
 
 def physical_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(_first_of_each_core())
+    """Return the number of cores that this process may use, as a limit of its time in control groups leaves it.
+
+    A thread more than that would run for a part of each period, and the others would wait for it.
+    """
+    return max(1, int(min(len(_first_of_each_core()), processor_quota())))
 
 
 def _first_of_each_core() -> list[int]:
@@ -118,3 +122,52 @@ def _siblings(processor: int) -> str:
         return Path(SIBLINGS.format(processor)).read_text(encoding="ascii").strip()
     except OSError:
         return str(processor)
+
+
+GROUPS, MEMBERSHIP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""Where Linux mounts the file systems of control groups, and the list of the groups that this process is in."""
+
+
+def group_folders(kind: str, folder: Path = GROUPS, membership: Path = MEMBERSHIP) -> list[Path]:
+    """Return the folders of all groups of this process, up to the outermost that it can see; some may not exist.
+
+    Source: ``cgroups(7)``; a limit of a group bounds all groups below it. A batch system or systemd sets it on a group
+    of its own. A container sees its own group as the outermost one, whatever the list says.
+
+    Args:
+        kind: What is limited: ``memory`` or ``cpu``.
+        folder: Folder of the file systems of control groups.
+        membership: File with the groups of this process, in the form of ``/proc/self/cgroup``.
+    """
+    try:
+        lines = membership.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        lines = []
+    paths = {
+        kinds: PurePosixPath(path) for _, kinds, path in (line.split(":", 2) for line in lines if line.count(":") > 1)
+    }
+    nothing = PurePosixPath("/")
+    # The second version has one hierarchy, whose line names no kinds; the first has one for each kind.
+    of_first = next((path for kinds, path in paths.items() if kind in kinds.split(",")), nothing)
+    return [
+        mount / group.relative_to("/")
+        for mount, path in ((folder, paths.get("", nothing)), (folder / kind, of_first))
+        for group in (path, *path.parents)
+        # A group outside of the namespace of this process begins with "..", and is nowhere in its file system.
+        if ".." not in group.parts
+    ]
+
+
+def processor_quota(folder: Path = GROUPS, membership: Path = MEMBERSHIP) -> float:
+    """Return the number of processors whose time this process may use; infinite without a limit."""
+    shares = [float("inf")]
+    for group in group_folders("cpu", folder, membership):
+        # No file: a group that is not mounted here. "max", or -1 in the first version, stands for no limit.
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = map(int, (group / "cpu.max").read_text().split())
+            shares.append(quota / period)
+        with contextlib.suppress(OSError, ValueError):
+            quota = int((group / "cpu.cfs_quota_us").read_text())
+            if quota > 0:
+                shares.append(quota / int((group / "cpu.cfs_period_us").read_text()))
+    return min(shares)
