@@ -18,6 +18,7 @@ from .open_sizes import OpenScheduler
 from .registers import Registers
 from .scheduler import Scheduler
 from .tiling import Settings
+from .top_k import select_top_k
 
 PACKED = "_packed"
 """End of the name of a function that reads weights in another layout."""
@@ -52,6 +53,7 @@ def ScheduleCPU(  # noqa: N802
     default = Settings(rows, vectors, keep_weights, prefetch)
 
     def schedule(module: Any, registers: Registers) -> Any:
+        module = select_top_k(module)
         settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
         packed: dict[str, _PackedFunction] = {}
         constants = {name: frozenset(found) for name, found in constant_arguments(module).items()} if pack else {}
