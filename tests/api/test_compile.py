@@ -6,8 +6,9 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import onnx
@@ -16,12 +17,12 @@ from onnx import TensorProto, helper
 
 import passsearch
 from passsearch.api import rivals
-from passsearch.api.compiling import RIVALS_S
-from passsearch.core import Failure, TimeLimit
+from passsearch.api.compiling import RIVALS_S, _timed
+from passsearch.core import Candidate, Failure, TimeLimit
 from passsearch.dialects.case_inputs import case_inputs
 from passsearch.engines import EngineSpec, engine_spec, rounds
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import WorkerEvaluator
+from passsearch.evaluate import Built, CandidateSamples, WorkerEvaluator
 from passsearch.evaluate.compiler import Compiler
 from passsearch.export import ARTIFACT_FOLDER, COMPILATION, PIPELINE
 from passsearch.export.readme import README
@@ -100,6 +101,22 @@ def test_sequences_that_may_be_faster_are_tried_in_the_time_given(
     assert {"winograd-schedule-cpu", "nhwc-schedule-cpu", "schedule-cpu"} <= set(tried)
     best = max(tried, key=lambda name: tried[name] or 1.0)
     assert compiled["pipeline"]["name"] == best
+
+
+@pytest.mark.parametrize(
+    ("second", "ahead"), [((1.2, 1.0), 1.2), ((1.0, 1.0), 1.0), ((0.9, 1.0), 0.9)], ids=["again", "level", "behind"]
+)
+def test_a_sequence_is_ahead_only_in_two_processes(second: tuple[float, float], ahead: float) -> None:
+    first, built = (Mock(spec=Built) for _ in range(2))
+    seconds = {(first, built): (1.3, 1.0), (built, first): second[::-1]}  # of the reference and of the other one
+
+    def sample(*pair: Any) -> CandidateSamples:
+        reference, candidate = ((each,) for each in seconds[pair])
+        return CandidateSamples(reference, candidate, {})
+
+    evaluator: Any = SimpleNamespace(sample=sample)
+    ratio = _timed(evaluator, Candidate(), built, first).ratio
+    assert ratio is not None and ratio.value == pytest.approx(ahead)
 
 
 def test_wrong_outputs_are_not_exported(relax: Toolchain, tmp_path: Path) -> None:
