@@ -1,0 +1,89 @@
+"""The loops of a recurrent layer on a GPU: one block of threads for each sequence and direction.
+
+A thread computes some units; the states are in shared memory. Threads wait for each other after each phase of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as T  # noqa: N812
+
+from .cell import LANES, Recurrence, recurrences
+from .loops import Steps, declare, index
+
+MOST_THREADS = 512
+
+
+def bind_recurrences(module: Any) -> Any:
+    """Return the module with the loops of recurrent layers in the form for GPUs."""
+    found = recurrences(module)
+    module = module.clone() if found else module
+    for name, recurrence in found.items():
+        variable = module.get_global_var(name)
+        function = module[variable]
+        steps, batch, _ = (int(size) if isinstance(size, tirx.IntImm) else None for size in function.params[0].shape)
+        bound = gpu_function(recurrence, steps, batch)
+        for key, value in function.attrs.items():
+            bound = bound.with_attr(key, value)
+        module.update_func(variable, bound)
+    return module
+
+
+def gpu_function(recurrence: Recurrence, steps: int | None, batch: int | None) -> Any:
+    """Return the function of loops; ``None`` for a size that is open until it runs."""
+    units = recurrence.blocks * LANES
+    threads = max(count for count in range(LANES, MOST_THREADS + 1, LANES) if units % count == 0)
+    with IRBuilder() as builder, T.prim_func(s_tir=True):
+        sizes = [
+            tirx.Var(name, "int64") if size is None else index(size)
+            for name, size in (("steps", steps), ("batch", batch))
+        ]
+        tensors = declare(recurrence, *sizes)
+        with T.launch_thread("blockIdx.x", index(recurrence.directions) * sizes[1]) as task:
+            with T.launch_thread("threadIdx.x", index(threads)) as thread:
+                direction, row = tirx.floordiv(task, sizes[1]), tirx.floormod(task, sizes[1])
+                _GpuSteps(recurrence, tensors, direction, row, sizes[0], thread=thread, threads=threads).emit()
+    return builder.get()
+
+
+class _GpuSteps(Steps):
+    sums_scope = "local"
+    lanes = 1
+
+    def __init__(self, *arguments: Any, thread: Any, threads: int) -> None:
+        super().__init__(*arguments)
+        self._thread, self._threads = thread, threads
+        self._unit: Any = None
+
+    @contextmanager
+    def _blocks(self) -> Iterator[Any]:
+        with T.serial(index(self._recurrence.blocks * LANES // self._threads)) as number:
+            self._unit = number * index(self._threads) + self._thread
+            yield tirx.floordiv(self._unit, index(LANES))
+
+    def _lanes(self) -> AbstractContextManager[Any]:
+        return nullcontext(tirx.floormod(self._unit, index(LANES)))
+
+    def _copy(self, value: Callable[[Any], Any], stores: Sequence[Callable[[Any, Any], None]]) -> None:
+        with T.serial(index(self._recurrence.blocks * LANES // self._threads)) as number:
+            unit = number * index(self._threads) + self._thread
+            with T.If(unit < index(self._recurrence.hidden)), T.Then():
+                for store in stores:
+                    store(unit, value(unit))
+
+    def _fill(self, state: Any, first: int, last: int) -> None:
+        # All of the state; what is no zero is written by the same threads afterwards.
+        with T.serial(index(last // self._threads)) as number:
+            unit = number * index(self._threads) + self._thread
+            T.buffer_store(state, tirx.const(0, self._recurrence.wide), [unit])
+
+    def _allocate(self, size: int) -> Any:
+        return T.alloc_buffer([index(size)], self._recurrence.wide, scope="shared", layout=None)
+
+    def _wait(self) -> None:
+        T.evaluate(T.tvm_storage_sync("shared"))

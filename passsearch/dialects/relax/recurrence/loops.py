@@ -1,0 +1,260 @@
+"""The loops of a recurrent layer over one sequence in one direction, whatever runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as T  # noqa: N812
+
+from .cell import LANES, Cell, Recurrence
+
+SUMMED = 4
+"""Numbers of the hidden state come in multiples of this, so that sums can be split."""
+
+CHAINS = 4
+"""Sums of blocks of lanes that are computed side by side, at least: an addition has to wait for the one before it."""
+
+
+def index(value: int) -> Any:
+    """Return an index of 64 bits, as Relax writes sizes."""
+    return tirx.IntImm("int64", value)
+
+
+def summed(recurrence: Recurrence) -> int:
+    """Return the size of the hidden state that is multiplied, with zeros at its end."""
+    return -(-recurrence.hidden // SUMMED) * SUMMED
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """The parameters of the function.
+
+    Attributes:
+        x: Sums of the inputs' products and biases: [steps, batch, directions * blocks * gates * lanes].
+        weights: Recurrent weights for each phase: [directions, blocks, summed, gates, lanes].
+        bias: Bias of a product that is multiplied by the reset gate: [directions, blocks, lanes].
+        peepholes: Those of the gates input, output, forget: [directions, blocks, 3, lanes].
+        lengths: Lengths of the sequences.
+        starts: First states: [directions, batch, hidden].
+        y: Hidden state after each step: [steps, directions, batch, hidden].
+        ends: Last states, as ``starts``.
+    """
+
+    x: Any
+    weights: Sequence[Any]
+    bias: Any | None
+    peepholes: Any | None
+    lengths: Any | None
+    starts: Sequence[Any]
+    y: Any
+    ends: Sequence[Any]
+
+
+def declare(recurrence: Recurrence, steps: Any, batch: Any) -> Tensors:
+    """Declare the parameters of the function, in the order of its arguments."""
+    each = recurrence
+    blocks, directions = each.blocks, each.directions
+
+    def parameter(name: str, *shape: Any, dtype: str = each.dtype) -> Any:
+        sizes = [index(size) if isinstance(size, int) else size for size in shape]
+        return T.arg(name, T.buffer(sizes, dtype, layout=None))
+
+    states = ("hidden", "memory")[: 2 if each.has_memory else 1]
+    return Tensors(
+        x=parameter("x", steps, batch, directions * blocks * each.gates * LANES),
+        weights=[
+            parameter(f"weights{place}", directions, blocks, summed(each), len(gates), LANES)
+            for place, gates in enumerate(each.phases)
+        ],
+        bias=parameter("bias", directions, blocks, LANES) if each.resets_product else None,
+        peepholes=parameter("peepholes", directions, blocks, 3, LANES) if each.has_peepholes else None,
+        lengths=parameter("lengths", batch, dtype="int32") if each.has_lengths else None,
+        starts=[parameter(f"first_{name}", directions, batch, each.hidden) for name in states],
+        y=parameter("y", steps, directions, batch, each.hidden),
+        ends=[parameter(f"last_{name}", directions, batch, each.hidden) for name in states],
+    )
+
+
+def position(recurrence: Recurrence, direction: Any, step: Any, length: Any) -> Any:
+    """Return the place in the sequence that a direction reads in a step."""
+    if not any(recurrence.reverse):
+        return step
+    backwards = length - index(1) - step
+    return backwards if all(recurrence.reverse) else tirx.Select(direction == 0, step, backwards)
+
+
+class Steps:
+    """The loops over one sequence in one direction; a subclass says how a block of units is computed."""
+
+    def __init__(self, recurrence: Recurrence, tensors: Tensors, direction: Any, row: Any, steps: Any) -> None:
+        self._recurrence, self._tensors, self._cell = recurrence, tensors, Cell(recurrence, direction)
+        self._direction, self._row, self._steps = direction, row, steps
+        self._length = steps
+        if tensors.lengths is not None:
+            self._length = tirx.min(tensors.lengths[row].astype("int64"), steps)
+
+    def emit(self) -> None:
+        each, tensors = self._recurrence, self._tensors
+        units = each.blocks * LANES
+        self._hidden, self._next = self._allocate(units), self._allocate(units)
+        states = [self._hidden]
+        if each.has_memory:
+            self._memory = self._allocate(units)
+            states.append(self._memory)
+        if len(each.phases) > 1:
+            self._update, self._reset = self._allocate(units), self._allocate(units)
+        for state, start in zip(states, tensors.starts, strict=True):
+            self._fill(state, each.hidden, units)  # products read zeros there
+            self._copy(lambda unit, start=start: self._wide(start[self._direction, self._row, unit]), [self._of(state)])
+        self._wait()
+        with T.serial(self._length) as step:
+            self._step(step)
+        if tensors.lengths is not None:
+            self._clear_rest()
+        for state, end in zip(states, tensors.ends, strict=True):
+            self._copy(lambda unit, state=state: state[unit], [self._place(end, self._direction, self._row)])
+
+    def _clear_rest(self) -> None:
+        """Emit the loop over the steps that a sequence does not have, whose outputs are zeros."""
+        zero = tirx.const(0, self._recurrence.wide)
+        with T.serial(self._steps - self._length) as step:
+            place = self._place(self._tensors.y, self._length + step, self._direction, self._row)
+            self._copy(lambda _: zero, [place])
+
+    def _step(self, step: Any) -> None:
+        each = self._recurrence
+        place = position(each, self._direction, step, self._length)
+        for phase, gates in enumerate(each.phases):
+            with self._blocks() as block:
+                sums = self._sums(phase, block, place)
+                self._gates(phase, block, dict(zip(gates, sums, strict=True)), place)
+            self._wait()
+        output = self._place(self._tensors.y, place, self._direction, self._row)
+        self._copy(lambda unit: self._next[unit], [self._of(self._hidden), output])
+        self._wait()
+
+    def _sums(self, phase: int, block: Any, place: Any) -> list[Callable[[Any], Any]]:
+        """Emit the loop of the sums of a block; return for each gate the function of a lane that reads its sum."""
+        each, gates = self._recurrence, self._recurrence.phases[phase]
+        weights, state = self._tensors.weights[phase], self._reset if phase else self._hidden
+        chains = next(count for count in (1, 2, 4) if count == SUMMED or count * len(gates) >= CHAINS)
+        sums = [
+            [T.alloc_buffer([index(self.lanes)], each.wide, scope=self.sums_scope, layout=None) for _ in gates]
+            for _ in range(chains)
+        ]
+        for chain in range(chains):
+            for number, gate in enumerate(gates):
+                with self._lanes() as lane:
+                    value = tirx.const(0, each.wide) if chain else self._wide(self._first(place, block, gate, lane))
+                    T.buffer_store(sums[chain][number], value, [self._own(lane)])
+        with T.serial(index(summed(each) // chains)) as outer:
+            for chain in range(chains):
+                term = outer * index(chains) + index(chain)
+                for number, total in enumerate(sums[chain]):
+                    with self._lanes() as lane:
+                        weight = self._wide(weights[self._direction, block, term, number, lane])
+                        T.buffer_store(total, total[self._own(lane)] + state[term] * weight, [self._own(lane)])
+
+        def total(number: int) -> Callable[[Any], Any]:
+            def read(lane: Any) -> Any:
+                first, *rest = (chain[number][self._own(lane)] for chain in sums)
+                return sum(rest, start=first)
+
+            return read
+
+        return [total(number) for number in range(len(gates))]
+
+    def _first(self, place: Any, block: Any, gate: int, lane: Any) -> Any:
+        """Return what a sum begins with."""
+        if self._recurrence.resets_product and gate == 2:
+            return self._tensors.bias[self._direction, block, lane]
+        return self._input(place, block, gate, lane)
+
+    def _own(self, lane: Any) -> Any:
+        """Return the place of a lane in a thread's own sums."""
+        return lane if self.lanes > 1 else index(0)
+
+    def _gates(self, phase: int, block: Any, sums: dict[int, Callable[[Any], Any]], place: Any) -> None:
+        each, cell = self._recurrence, self._cell
+        if each.kind == "LSTM":
+            self._store(self._memory, block, lambda lane, unit: cell.memory(
+                [sums[gate](lane) for gate in (0, 2, 3)], self._memory[unit], self._peepholes(block, lane, (0, 2))
+            ))  # fmt: skip
+            self._store(self._next, block, lambda lane, unit: cell.output(
+                sums[1](lane), self._memory[unit], self._peepholes(block, lane, (1,))
+            ))  # fmt: skip
+        elif each.kind == "RNN":
+            self._store(self._next, block, lambda lane, unit: cell.rnn(sums[0](lane)))
+        else:
+            self._gru_gates(phase, block, sums, place)
+
+    def _gru_gates(self, phase: int, block: Any, sums: dict[int, Callable[[Any], Any]], place: Any) -> None:
+        each, cell = self._recurrence, self._cell
+        if each.resets_product:
+            self._store(self._next, block, lambda lane, unit: cell.renewed(
+                self._wide(self._input(place, block, 2, lane)) + cell.gate(sums[1](lane)) * sums[2](lane),
+                cell.gate(sums[0](lane)), self._hidden[unit],
+            ))  # fmt: skip
+        elif phase == 0:
+            self._store(self._update, block, lambda lane, unit: cell.gate(sums[0](lane)))
+            self._store(self._reset, block, lambda lane, unit: cell.gate(sums[1](lane)) * self._hidden[unit])
+        else:
+            self._store(self._next, block, lambda lane, unit: cell.renewed(
+                sums[2](lane), self._update[unit], self._hidden[unit]
+            ))  # fmt: skip
+
+    def _store(self, state: Any, block: Any, value: Callable[[Any, Any], Any]) -> None:
+        with self._lanes() as lane:
+            unit = block * index(LANES) + lane
+            T.buffer_store(state, value(lane, unit), [unit])
+
+    def _peepholes(self, block: Any, lane: Any, places: Sequence[int]) -> list[Any]:
+        tensor = self._tensors.peepholes
+        return [] if tensor is None else [self._wide(tensor[self._direction, block, each, lane]) for each in places]
+
+    def _input(self, place: Any, block: Any, gate: int, lane: Any) -> Any:
+        group = (self._direction * index(self._recurrence.blocks) + block) * index(self._recurrence.gates) + index(gate)
+        return self._tensors.x[place, self._row, group * index(LANES) + lane]
+
+    def _of(self, state: Any) -> Callable[[Any, Any], None]:
+        return lambda unit, value: T.buffer_store(state, value, [unit])
+
+    def _place(self, tensor: Any, *places: Any) -> Callable[[Any, Any], None]:
+        dtype = self._recurrence.dtype
+        return lambda unit, value: T.buffer_store(tensor, value.astype(dtype), [*places, unit])
+
+    def _wide(self, value: Any) -> Any:
+        return value if self._recurrence.wide == self._recurrence.dtype else value.astype(self._recurrence.wide)
+
+    sums_scope: str
+    """Memory of the sums of a block."""
+
+    lanes: int
+    """Units of a block that one thread computes."""
+
+    def _blocks(self) -> AbstractContextManager[Any]:
+        """Return the loop over blocks of units."""
+        raise NotImplementedError
+
+    def _lanes(self) -> AbstractContextManager[Any]:
+        """Return the loop over the units of a block."""
+        raise NotImplementedError
+
+    def _copy(self, value: Callable[[Any], Any], stores: Sequence[Callable[[Any, Any], None]]) -> None:
+        """Emit the loops that store the value of each unit in all of these places."""
+        raise NotImplementedError
+
+    def _fill(self, state: Any, first: int, last: int) -> None:
+        """Emit the loop that stores zeros."""
+        raise NotImplementedError
+
+    def _allocate(self, size: int) -> Any:
+        """Emit the allocation of a state."""
+        raise NotImplementedError
+
+    def _wait(self) -> None:
+        """Emit a barrier where several threads compute one sequence."""
