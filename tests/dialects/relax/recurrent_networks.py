@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,9 @@ def special_layers() -> Iterator[tuple[str, onnx.ModelProto]]:
     for direction in ("forward", "bidirectional"):
         yield f"LSTM {direction} with peepholes", layer("LSTM", direction, hidden=19, peepholes=True, start=True)
         yield f"LSTM {direction} with coupled gates", layer("LSTM", direction, peepholes=True, input_forget=1)
+    for kind in GATES:
+        # As many steps as sequences, so that the shapes of both layouts are the same.
+        yield f"{kind}, batch first", layer(kind, "bidirectional", batch=4, layout=1)
     for number, name in enumerate(OTHERS):
         kind = ("RNN", "GRU", "LSTM")[number % 3]
         names = [name, *USUAL[kind][1:]]
@@ -104,16 +107,31 @@ def write_layers(folder: Path) -> None:
     for name, model in layers():
         path = folder / f"{len(names)}.onnx"
         onnx.save(model, str(path))
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        is_batch_first = bool(_take_layout(model))
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         shape = [size.dim_value for size in model.graph.input[0].type.tensor_type.shape.dim]
         arrays: dict[str, Any] = {}
         for steps in [shape[0]] if shape[0] else [1, 4, 7]:
             data = np.random.default_rng(steps).normal(size=[steps, *shape[1:]]).astype("float32")
-            arrays |= {f"x {steps}": data, **_answers(session, data, steps)}
+            answers = session.run(None, {"x": data})
+            if is_batch_first:
+                data, answers = data.swapaxes(0, 1), _with_batch_first(answers)
+            arrays |= {f"x {steps}": data, **{f"{place} {steps}": each for place, each in enumerate(answers)}}
         np.savez(path.with_suffix(".npz"), **arrays)
         names.append(name)
     (folder / "cases.json").write_text(json.dumps(names))
 
 
-def _answers(session: Any, data: Any, steps: int) -> Mapping[str, Any]:
-    return {f"{place} {steps}": each for place, each in enumerate(session.run(None, {"x": data}))}
+def _take_layout(model: onnx.ModelProto) -> int:
+    """Remove the layout of a network, which ONNX Runtime knows only one of, and return it."""
+    attributes = model.graph.node[0].attribute
+    found = next((each for each in attributes if each.name == "layout"), None)
+    if found is None:
+        return 0
+    attributes.remove(found)
+    return int(found.i)
+
+
+def _with_batch_first(answers: list[Any]) -> list[Any]:
+    whole, *last = answers
+    return [whole.transpose(2, 0, 1, 3), *(each.swapaxes(0, 1) for each in last)]
