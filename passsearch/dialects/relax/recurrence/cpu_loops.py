@@ -14,35 +14,51 @@ Nothing is allocated in a step. The function is scheduled by its construction, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tvm import tirx
+from tvm import DataType, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T  # noqa: N812
 
 from .cell import LANES, Recurrence
-from .loops import Steps, declare, index
+from .loops import Steps, Store, declare, index
+
+
+SHARED_BYTES = 512 * 1024
+"""Recurrent weights of a single sequence from which threads share its units. They wait for each other in each step, and
+what they gain is that each reads fewer weights from beyond its own caches."""
 
 
 def cpu_function(recurrence: Recurrence, steps: int | None, batch: int | None) -> Any:
     """Return the function of loops; ``None`` for a size that is open until it runs."""
+    is_one = recurrence.directions == batch == 1
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         sizes = [
             tirx.Var(name, "int64") if size is None else index(size)
             for name, size in (("steps", steps), ("batch", batch))
         ]
         tensors = declare(recurrence, *sizes)
-        tasks = index(recurrence.directions) * sizes[1]
-        is_one = recurrence.directions * (batch or 0) == 1
-        with (T.serial if is_one else T.parallel)(tasks) as task:
-            direction, row = tirx.floordiv(task, sizes[1]), tirx.floormod(task, sizes[1])
-            _CpuSteps(recurrence, tensors, direction, row, sizes[0]).emit()
+        if is_one:
+            is_shared = weight_bytes(recurrence) >= SHARED_BYTES
+            kind = _SharedSteps if is_shared else _CpuSteps
+            kind(recurrence, tensors, index(0), index(0), sizes[0]).emit()
+        else:
+            with T.parallel(index(recurrence.directions) * sizes[1]) as task:
+                direction, row = tirx.floordiv(task, sizes[1]), tirx.floormod(task, sizes[1])
+                _CpuSteps(recurrence, tensors, direction, row, sizes[0]).emit()
     return builder.get()
 
 
+def weight_bytes(recurrence: Recurrence) -> int:
+    """Return the size of the recurrent weights of one direction."""
+    return recurrence.hidden**2 * recurrence.gates * DataType(recurrence.dtype).bits // 8
+
+
 class _CpuSteps(Steps):
+    """The loops of one thread."""
+
     sums_scope = "global"
     lanes = LANES
 
@@ -52,19 +68,26 @@ class _CpuSteps(Steps):
     def _lanes(self) -> AbstractContextManager[Any]:
         return T.vectorized(index(LANES))  # type: ignore[no-any-return]
 
-    def _copy(self, value: Callable[[Any], Any], stores: Sequence[Callable[[Any, Any], None]]) -> None:
+    def _copy(self, value: Callable[[Any], Any], store: Store) -> None:
+        with T.serial(index(self._recurrence.blocks)) as block:
+            self._copy_block(block, value, store)
+
+    def _copy_block(self, block: Any, value: Callable[[Any], Any], store: Store) -> None:
         whole, rest = divmod(self._recurrence.hidden, LANES)
-        if whole:
-            with T.serial(index(whole)) as block:
-                for store in stores:
-                    with self._lanes() as lane:
-                        unit = block * index(LANES) + lane
-                        store(unit, value(unit))
-        if rest:
-            with T.serial(index(rest)) as last:
+        if not rest:
+            self._copy_vector(block, value, store)
+            return
+        with T.If(block < index(whole)):
+            with T.Then():
+                self._copy_vector(block, value, store)
+            with T.Else(), T.serial(index(rest)) as last:
                 unit = index(whole * LANES) + last
-                for store in stores:
-                    store(unit, value(unit))
+                store(unit, value(unit))
+
+    def _copy_vector(self, block: Any, value: Callable[[Any], Any], store: Store) -> None:
+        with self._lanes() as lane:
+            unit = block * index(LANES) + lane
+            store(unit, value(unit))
 
     def _fill(self, state: Any, first: int, last: int) -> None:
         if first < last:
@@ -73,3 +96,20 @@ class _CpuSteps(Steps):
 
     def _allocate(self, size: int) -> Any:
         return T.alloc_buffer([index(size)], self._recurrence.wide, layout=None)
+
+
+class _SharedSteps(_CpuSteps):
+    """The loops of threads that share the units of one sequence.
+
+    They start once for all steps. LLVM's code generator of TVM splits each parallel loop within the region into equal
+    parts, one for each thread (``codegen_cpu.cc``).
+    """
+
+    def _threads(self) -> AbstractContextManager[Any]:
+        return T.attr({"pragma_parallel_launch_point": 1})  # type: ignore[no-any-return]
+
+    def _together(self) -> AbstractContextManager[Any]:
+        return T.attr({"pragma_parallel_barrier_when_finish": 1})  # type: ignore[no-any-return]
+
+    def _blocks(self) -> AbstractContextManager[Any]:
+        return T.parallel(index(self._recurrence.blocks))  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ A thread computes some units; the states are in shared memory. Threads wait for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T  # noqa: N812
 
 from .cell import LANES, Recurrence, recurrences
-from .loops import Steps, declare, index
+from .loops import Steps, Store, declare, index
 
 MOST_THREADS = 512
 
@@ -57,33 +57,46 @@ class _GpuSteps(Steps):
 
     def __init__(self, *arguments: Any, thread: Any, threads: int) -> None:
         super().__init__(*arguments)
-        self._thread, self._threads = thread, threads
+        self._thread, self._threads_count = thread, threads
         self._unit: Any = None
 
     @contextmanager
     def _blocks(self) -> Iterator[Any]:
-        with T.serial(index(self._recurrence.blocks * LANES // self._threads)) as number:
-            self._unit = number * index(self._threads) + self._thread
+        with T.serial(index(self._recurrence.blocks * LANES // self._threads_count)) as number:
+            self._unit = number * index(self._threads_count) + self._thread
             yield tirx.floordiv(self._unit, index(LANES))
 
     def _lanes(self) -> AbstractContextManager[Any]:
         return nullcontext(tirx.floormod(self._unit, index(LANES)))
 
-    def _copy(self, value: Callable[[Any], Any], stores: Sequence[Callable[[Any, Any], None]]) -> None:
-        with T.serial(index(self._recurrence.blocks * LANES // self._threads)) as number:
-            unit = number * index(self._threads) + self._thread
-            with T.If(unit < index(self._recurrence.hidden)), T.Then():
-                for store in stores:
-                    store(unit, value(unit))
+    def _copy(self, value: Callable[[Any], Any], store: Store) -> None:
+        with self._blocks() as block:
+            self._copy_block(block, value, store)
+
+    def _copy_block(self, block: Any, value: Callable[[Any], Any], store: Store) -> None:
+        unit = self._unit
+        with T.If(unit < index(self._recurrence.hidden)), T.Then():
+            store(unit, value(unit))
 
     def _fill(self, state: Any, first: int, last: int) -> None:
-        # All of the state; what is no zero is written by the same threads afterwards.
-        with T.serial(index(last // self._threads)) as number:
-            unit = number * index(self._threads) + self._thread
+        # All of the state; what is no zero is written by the same thread afterwards.
+        with T.serial(index(last // self._threads_count)) as number:
+            unit = number * index(self._threads_count) + self._thread
             T.buffer_store(state, tirx.const(0, self._recurrence.wide), [unit])
 
     def _allocate(self, size: int) -> Any:
         return T.alloc_buffer([index(size)], self._recurrence.wide, scope="shared", layout=None)
 
-    def _wait(self) -> None:
-        T.evaluate(T.tvm_storage_sync("shared"))
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        _wait()
+        yield
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        yield
+        _wait()
+
+
+def _wait() -> None:
+    T.evaluate(T.tvm_storage_sync("shared"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import tirx
 from tvm.tirx.script import builder as T  # noqa: N812
@@ -17,6 +17,10 @@ SUMMED = 4
 
 CHAINS = 4
 """Sums of blocks of lanes that are computed side by side, at least: an addition has to wait for the one before it."""
+
+
+Store: TypeAlias = Callable[[Any, Any], None]
+"""Emits the storage of the value of a unit."""
 
 
 def index(value: int) -> Any:
@@ -88,7 +92,16 @@ def position(recurrence: Recurrence, direction: Any, step: Any, length: Any) -> 
 
 
 class Steps:
-    """The loops over one sequence in one direction; a subclass says how a block of units is computed."""
+    """The loops over one sequence in one direction; a subclass says who computes which block of units.
+
+    The hidden state is held twice: a step reads one half of it, and writes the other half.
+    """
+
+    sums_scope: str
+    """Memory of the sums of a block."""
+
+    lanes: int
+    """Units of a block that one thread computes."""
 
     def __init__(self, recurrence: Recurrence, tensors: Tensors, direction: Any, row: Any, steps: Any) -> None:
         self._recurrence, self._tensors, self._cell = recurrence, tensors, Cell(recurrence, direction)
@@ -98,49 +111,54 @@ class Steps:
             self._length = tirx.min(tensors.lengths[row].astype("int64"), steps)
 
     def emit(self) -> None:
-        each, tensors = self._recurrence, self._tensors
-        units = each.blocks * LANES
-        self._hidden, self._next = self._allocate(units), self._allocate(units)
-        states = [self._hidden]
-        if each.has_memory:
-            self._memory = self._allocate(units)
-            states.append(self._memory)
-        if len(each.phases) > 1:
-            self._update, self._reset = self._allocate(units), self._allocate(units)
-        for state, start in zip(states, tensors.starts, strict=True):
-            self._fill(state, each.hidden, units)  # products read zeros there
-            self._copy(lambda unit, start=start: self._wide(start[self._direction, self._row, unit]), [self._of(state)])
-        self._wait()
-        with T.serial(self._length) as step:
+        """Emit all loops."""
+        self._begin()
+        with self._threads(), T.serial(self._length) as step:
             self._step(step)
-        if tensors.lengths is not None:
-            self._clear_rest()
-        for state, end in zip(states, tensors.ends, strict=True):
-            self._copy(lambda unit, state=state: state[unit], [self._place(end, self._direction, self._row)])
+        self._end()
 
-    def _clear_rest(self) -> None:
-        """Emit the loop over the steps that a sequence does not have, whose outputs are zeros."""
-        zero = tirx.const(0, self._recurrence.wide)
-        with T.serial(self._steps - self._length) as step:
-            place = self._place(self._tensors.y, self._length + step, self._direction, self._row)
-            self._copy(lambda _: zero, [place])
+    def _begin(self) -> None:
+        each, tensors = self._recurrence, self._tensors
+        self._units = each.blocks * LANES
+        self._hidden = self._allocate(2 * self._units)
+        states = [(self._hidden, 2 * self._units)]
+        if each.has_memory:
+            self._memory = self._allocate(self._units)
+            states.append((self._memory, self._units))
+        if len(each.phases) > 1:
+            self._update, self._reset = self._allocate(self._units), self._allocate(self._units)
+        for (state, size), start in zip(states, tensors.starts, strict=True):
+            self._fill(state, each.hidden, size)  # products read zeros beyond the last unit
+            self._copy(lambda unit, start=start: self._wide(start[self._direction, self._row, unit]), self._of(state))
+
+    def _end(self) -> None:
+        last = tirx.floormod(self._length, index(2)) * index(self._units)
+        hidden, *memory = (self._place(end, self._direction, self._row) for end in self._tensors.ends)
+        self._copy(lambda unit: self._hidden[last + unit], hidden)
+        for end in memory:
+            self._copy(lambda unit: self._memory[unit], end)
+        if self._tensors.lengths is not None:
+            # The steps that a sequence does not have: their outputs are zeros.
+            with T.serial(self._steps - self._length) as step:
+                output = self._place(self._tensors.y, self._length + step, self._direction, self._row)
+                self._copy(lambda _: tirx.const(0, self._recurrence.wide), output)
 
     def _step(self, step: Any) -> None:
         each = self._recurrence
-        place = position(each, self._direction, step, self._length)
+        half, parity = index(self._units), tirx.floormod(step, index(2))
+        self._before, self._after = parity * half, (index(1) - parity) * half
+        self._at = position(each, self._direction, step, self._length)
+        output = self._place(self._tensors.y, self._at, self._direction, self._row)
         for phase, gates in enumerate(each.phases):
-            with self._blocks() as block:
-                sums = self._sums(phase, block, place)
-                self._gates(phase, block, dict(zip(gates, sums, strict=True)), place)
-            self._wait()
-        output = self._place(self._tensors.y, place, self._direction, self._row)
-        self._copy(lambda unit: self._next[unit], [self._of(self._hidden), output])
-        self._wait()
+            with self._together(), self._blocks() as block:
+                sums = self._sums(phase, block)
+                self._gates(phase, block, dict(zip(gates, sums, strict=True)))
+                if phase == len(each.phases) - 1:
+                    self._copy_block(block, lambda unit: self._hidden[self._after + unit], output)
 
-    def _sums(self, phase: int, block: Any, place: Any) -> list[Callable[[Any], Any]]:
+    def _sums(self, phase: int, block: Any) -> list[Callable[[Any], Any]]:
         """Emit the loop of the sums of a block; return for each gate the function of a lane that reads its sum."""
         each, gates = self._recurrence, self._recurrence.phases[phase]
-        weights, state = self._tensors.weights[phase], self._reset if phase else self._hidden
         chains = next(count for count in (1, 2, 4) if count == SUMMED or count * len(gates) >= CHAINS)
         sums = [
             [T.alloc_buffer([index(self.lanes)], each.wide, scope=self.sums_scope, layout=None) for _ in gates]
@@ -149,15 +167,16 @@ class Steps:
         for chain in range(chains):
             for number, gate in enumerate(gates):
                 with self._lanes() as lane:
-                    value = tirx.const(0, each.wide) if chain else self._wide(self._first(place, block, gate, lane))
+                    value = tirx.const(0, each.wide) if chain else self._wide(self._first(block, gate, lane))
                     T.buffer_store(sums[chain][number], value, [self._own(lane)])
         with T.serial(index(summed(each) // chains)) as outer:
             for chain in range(chains):
                 term = outer * index(chains) + index(chain)
+                factor = self._reset[term] if phase else self._hidden[self._before + term]
                 for number, total in enumerate(sums[chain]):
                     with self._lanes() as lane:
-                        weight = self._wide(weights[self._direction, block, term, number, lane])
-                        T.buffer_store(total, total[self._own(lane)] + state[term] * weight, [self._own(lane)])
+                        weight = self._wide(self._tensors.weights[phase][self._direction, block, term, number, lane])
+                        T.buffer_store(total, total[self._own(lane)] + factor * weight, [self._own(lane)])
 
         def total(number: int) -> Callable[[Any], Any]:
             def read(lane: Any) -> Any:
@@ -168,73 +187,90 @@ class Steps:
 
         return [total(number) for number in range(len(gates))]
 
-    def _first(self, place: Any, block: Any, gate: int, lane: Any) -> Any:
+    def _first(self, block: Any, gate: int, lane: Any) -> Any:
         """Return what a sum begins with."""
         if self._recurrence.resets_product and gate == 2:
             return self._tensors.bias[self._direction, block, lane]
-        return self._input(place, block, gate, lane)
+        return self._input(block, gate, lane)
 
     def _own(self, lane: Any) -> Any:
         """Return the place of a lane in a thread's own sums."""
         return lane if self.lanes > 1 else index(0)
 
-    def _gates(self, phase: int, block: Any, sums: dict[int, Callable[[Any], Any]], place: Any) -> None:
+    def _gates(self, phase: int, block: Any, sums: dict[int, Callable[[Any], Any]]) -> None:
         each, cell = self._recurrence, self._cell
         if each.kind == "LSTM":
             self._store(self._memory, block, lambda lane, unit: cell.memory(
                 [sums[gate](lane) for gate in (0, 2, 3)], self._memory[unit], self._peepholes(block, lane, (0, 2))
             ))  # fmt: skip
-            self._store(self._next, block, lambda lane, unit: cell.output(
+            self._store_hidden(block, lambda lane, unit: cell.output(
                 sums[1](lane), self._memory[unit], self._peepholes(block, lane, (1,))
             ))  # fmt: skip
         elif each.kind == "RNN":
-            self._store(self._next, block, lambda lane, unit: cell.rnn(sums[0](lane)))
+            self._store_hidden(block, lambda lane, unit: cell.rnn(sums[0](lane)))
         else:
-            self._gru_gates(phase, block, sums, place)
+            self._gru_gates(phase, block, sums)
 
-    def _gru_gates(self, phase: int, block: Any, sums: dict[int, Callable[[Any], Any]], place: Any) -> None:
+    def _gru_gates(self, phase: int, block: Any, sums: dict[int, Callable[[Any], Any]]) -> None:
         each, cell = self._recurrence, self._cell
+
+        def hidden(unit: Any) -> Any:
+            return self._hidden[self._before + unit]
+
         if each.resets_product:
-            self._store(self._next, block, lambda lane, unit: cell.renewed(
-                self._wide(self._input(place, block, 2, lane)) + cell.gate(sums[1](lane)) * sums[2](lane),
-                cell.gate(sums[0](lane)), self._hidden[unit],
+            self._store_hidden(block, lambda lane, unit: cell.renewed(
+                self._wide(self._input(block, 2, lane)) + cell.gate(sums[1](lane)) * sums[2](lane),
+                cell.gate(sums[0](lane)), hidden(unit),
             ))  # fmt: skip
         elif phase == 0:
             self._store(self._update, block, lambda lane, unit: cell.gate(sums[0](lane)))
-            self._store(self._reset, block, lambda lane, unit: cell.gate(sums[1](lane)) * self._hidden[unit])
+            self._store(self._reset, block, lambda lane, unit: cell.gate(sums[1](lane)) * hidden(unit))
         else:
-            self._store(self._next, block, lambda lane, unit: cell.renewed(
-                sums[2](lane), self._update[unit], self._hidden[unit]
-            ))  # fmt: skip
+            self._store_hidden(
+                block, lambda lane, unit: cell.renewed(sums[2](lane), self._update[unit], hidden(unit))
+            )
 
-    def _store(self, state: Any, block: Any, value: Callable[[Any, Any], Any]) -> None:
+    def _store_hidden(self, block: Any, value: Callable[[Any, Any], Any]) -> None:
+        """Emit the loop that stores the new hidden state of a block, zeros beyond the last unit."""
+        hidden = index(self._recurrence.hidden)
+
+        def masked(lane: Any, unit: Any) -> Any:
+            new = value(lane, unit)
+            is_whole = self._recurrence.hidden == self._units
+            return new if is_whole else tirx.Select(unit < hidden, new, tirx.const(0, self._recurrence.wide))
+
+        self._store(self._hidden, block, masked, offset=self._after)
+
+    def _store(self, state: Any, block: Any, value: Callable[[Any, Any], Any], *, offset: Any = None) -> None:
         with self._lanes() as lane:
             unit = block * index(LANES) + lane
-            T.buffer_store(state, value(lane, unit), [unit])
+            T.buffer_store(state, value(lane, unit), [unit if offset is None else offset + unit])
 
     def _peepholes(self, block: Any, lane: Any, places: Sequence[int]) -> list[Any]:
         tensor = self._tensors.peepholes
         return [] if tensor is None else [self._wide(tensor[self._direction, block, each, lane]) for each in places]
 
-    def _input(self, place: Any, block: Any, gate: int, lane: Any) -> Any:
+    def _input(self, block: Any, gate: int, lane: Any) -> Any:
         group = (self._direction * index(self._recurrence.blocks) + block) * index(self._recurrence.gates) + index(gate)
-        return self._tensors.x[place, self._row, group * index(LANES) + lane]
+        return self._tensors.x[self._at, self._row, group * index(LANES) + lane]
 
-    def _of(self, state: Any) -> Callable[[Any, Any], None]:
+    def _of(self, state: Any) -> Store:
         return lambda unit, value: T.buffer_store(state, value, [unit])
 
-    def _place(self, tensor: Any, *places: Any) -> Callable[[Any, Any], None]:
+    def _place(self, tensor: Any, *places: Any) -> Store:
         dtype = self._recurrence.dtype
         return lambda unit, value: T.buffer_store(tensor, value.astype(dtype), [*places, unit])
 
     def _wide(self, value: Any) -> Any:
         return value if self._recurrence.wide == self._recurrence.dtype else value.astype(self._recurrence.wide)
 
-    sums_scope: str
-    """Memory of the sums of a block."""
+    def _threads(self) -> AbstractContextManager[Any]:
+        """Return the region in which the threads run that share the blocks of units."""
+        return nullcontext()
 
-    lanes: int
-    """Units of a block that one thread computes."""
+    def _together(self) -> AbstractContextManager[Any]:
+        """Return the region at whose end these threads wait for each other."""
+        return nullcontext()
 
     def _blocks(self) -> AbstractContextManager[Any]:
         """Return the loop over blocks of units."""
@@ -244,8 +280,12 @@ class Steps:
         """Return the loop over the units of a block."""
         raise NotImplementedError
 
-    def _copy(self, value: Callable[[Any], Any], stores: Sequence[Callable[[Any, Any], None]]) -> None:
-        """Emit the loops that store the value of each unit in all of these places."""
+    def _copy(self, value: Callable[[Any], Any], store: Store) -> None:
+        """Emit the loops that store the value of each unit."""
+        raise NotImplementedError
+
+    def _copy_block(self, block: Any, value: Callable[[Any], Any], store: Store) -> None:
+        """Emit the loop that stores the value of each unit of a block."""
         raise NotImplementedError
 
     def _fill(self, state: Any, first: int, last: int) -> None:
@@ -255,6 +295,3 @@ class Steps:
     def _allocate(self, size: int) -> Any:
         """Emit the allocation of a state."""
         raise NotImplementedError
-
-    def _wait(self) -> None:
-        """Emit a barrier where several threads compute one sequence."""
