@@ -13,10 +13,14 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+import tvm_ffi
+from gpu_cases import in_turn
+from tvm import relax, tirx
 
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.importers.onnx_graph import read
+from passsearch.dialects.relax.recurrence.cell import recurrences
+from passsearch.dialects.relax.recurrence.gpu_loops import gpu_function
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
 from passsearch.standalone.relax.deployment.lowering import DEFAULT, lower
 from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
@@ -51,6 +55,20 @@ def error(module: Any, arrays: Mapping[str, Any], *, level: int) -> float:
     return max(float(np.abs(mine - right).max()) for mine, right in pairs)
 
 
+def in_one_thread(module: Any) -> Any:
+    """Return the module with the loops for a GPU, in one thread for each block, as loops for a CPU."""
+    for name, recurrence in recurrences(module).items():
+        variable = module.get_global_var(name)
+        function = module[variable]
+        steps, batch, _ = (int(size) if isinstance(size, tirx.IntImm) else None for size in function.params[0].shape)
+        body = gpu_function(recurrence, steps, batch, most_threads=1)
+        bare = tvm_ffi.structural_map(body, (tirx.Evaluate, lambda _: tirx.Evaluate(0)))  # there is nobody to wait for
+        for key, value in function.attrs.items():
+            bare = bare.with_attr(key, value)
+        module[variable] = in_turn(bare)
+    return module
+
+
 def main(folder: Path) -> None:
     for number, case in enumerate(json.loads((folder / "cases.json").read_text())):
         path = folder / f"{number}.onnx"
@@ -58,6 +76,7 @@ def main(folder: Path) -> None:
         with np.load(path.with_suffix(".npz")) as arrays:
             levels = (0, DEFAULT) if number % DEFAULTS == 0 else (0,)
             errors = [error(module, arrays, level=level) for level in levels]
+            errors.append(error(in_one_thread(module), arrays, level=0))
         print(json.dumps({"case": case, "errors": errors}), flush=True)
 
 

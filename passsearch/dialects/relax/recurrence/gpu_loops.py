@@ -17,6 +17,7 @@ from .cell import LANES, Recurrence, recurrences
 from .loops import Steps, Store, declare, index
 
 MOST_THREADS = 512
+"""Most threads of a block."""
 
 
 def bind_recurrences(module: Any) -> Any:
@@ -34,20 +35,24 @@ def bind_recurrences(module: Any) -> Any:
     return module
 
 
-def gpu_function(recurrence: Recurrence, steps: int | None, batch: int | None) -> Any:
+def gpu_function(
+    recurrence: Recurrence, steps: int | None, batch: int | None, *, most_threads: int = MOST_THREADS
+) -> Any:
     """Return the function of loops; ``None`` for a size that is open until it runs."""
     units = recurrence.blocks * LANES
-    threads = max(count for count in range(LANES, MOST_THREADS + 1, LANES) if units % count == 0)
+    threads = max(count for count in range(1, most_threads + 1) if units % count == 0)
     with IRBuilder() as builder, T.prim_func(s_tir=True):
         sizes = [
             tirx.Var(name, "int64") if size is None else index(size)
             for name, size in (("steps", steps), ("batch", batch))
         ]
         tensors = declare(recurrence, *sizes)
-        with T.launch_thread("blockIdx.x", index(recurrence.directions) * sizes[1]) as task:
-            with T.launch_thread("threadIdx.x", index(threads)) as thread:
-                direction, row = tirx.floordiv(task, sizes[1]), tirx.floormod(task, sizes[1])
-                _GpuSteps(recurrence, tensors, direction, row, sizes[0], thread=thread, threads=threads).emit()
+        with (
+            T.thread_binding(index(recurrence.directions) * sizes[1], thread="blockIdx.x") as task,
+            T.thread_binding(index(threads), thread="threadIdx.x") as thread,
+        ):
+            direction, row = tirx.floordiv(task, sizes[1]), tirx.floormod(task, sizes[1])
+            _GpuSteps(recurrence, tensors, direction, row, sizes[0], thread=thread, threads=threads).emit()
     return builder.get()
 
 
