@@ -20,7 +20,7 @@ from tvm import relax, tirx
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.importers.onnx_graph import read
 from passsearch.dialects.relax.recurrence.cell import recurrences
-from passsearch.dialects.relax.recurrence.gpu_loops import gpu_function
+from passsearch.dialects.relax.recurrence.gpu_loops import gpu_function, open_sizes
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
 from passsearch.standalone.relax.deployment.lowering import DEFAULT, lower
 from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
@@ -60,8 +60,7 @@ def in_one_thread(module: Any) -> Any:
     for name, recurrence in recurrences(module).items():
         variable = module.get_global_var(name)
         function = module[variable]
-        steps, batch, _ = (int(size) if isinstance(size, tirx.IntImm) else None for size in function.params[0].shape)
-        body = gpu_function(recurrence, steps, batch, most_threads=1)
+        body = gpu_function(recurrence, *open_sizes(recurrence, function), most_threads=1)
         bare = tvm_ffi.structural_map(body, (tirx.Evaluate, lambda _: tirx.Evaluate(0)))  # there is nobody to wait for
         for key, value in function.attrs.items():
             bare = bare.with_attr(key, value)

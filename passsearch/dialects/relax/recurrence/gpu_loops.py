@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T  # noqa: N812
 
-from .cell import LANES, Recurrence, recurrences
+from .cell import KINDS, LANES, Recurrence, recurrences
 from .loops import Steps, Store, declare, index
 
 MOST_THREADS = 512
@@ -27,12 +27,18 @@ def bind_recurrences(module: Any) -> Any:
     for name, recurrence in found.items():
         variable = module.get_global_var(name)
         function = module[variable]
-        steps, batch, _ = (int(size) if isinstance(size, tirx.IntImm) else None for size in function.params[0].shape)
-        bound = gpu_function(recurrence, steps, batch)
+        bound = gpu_function(recurrence, *open_sizes(recurrence, function))
         for key, value in function.attrs.items():
             bound = bound.with_attr(key, value)
         module.update_func(variable, bound)
     return module
+
+
+def open_sizes(recurrence: Recurrence, function: Any) -> tuple[int | None, int | None]:
+    """Return the numbers of steps and sequences that a function was made for; ``None`` for one that is open."""
+    results = function.params[-1 - KINDS[recurrence.kind].states :]
+    steps, _, batch, _ = (int(size) if isinstance(size, tirx.IntImm) else None for size in results[0].shape)
+    return steps, batch
 
 
 def gpu_function(

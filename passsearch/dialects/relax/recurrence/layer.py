@@ -12,7 +12,7 @@ from tvm.ir import GenericConst
 
 from .cell import LANES, RECURRENCE, Recurrence
 from .cpu_loops import cpu_function
-from .loops import summed
+from .loops import is_single, summed
 
 SCHEDULED = "tirx.is_scheduled"
 """Attribute of functions that no schedule changes."""
@@ -51,8 +51,10 @@ def recurrent_layer(
         starts: First states, [directions, batch, hidden]; ``None`` for zeros.
         lengths: Lengths of the sequences, if they have their own.
     """
-    steps, batch, _ = x.ty.shape.values
+    steps, batch, width = x.ty.shape.values
     arranged = _Arrangement(bb, recurrence)
+    if is_single(batch):
+        x = bb.emit(relax.op.reshape(x, relax.ShapeExpr([steps, width])))
     product = bb.emit(relax.op.matmul(x, arranged.input_weights(weights.inputs)))
     if (bias := arranged.input_bias(weights.bias)) is not None:
         product = bb.emit(relax.op.add(product, bias))

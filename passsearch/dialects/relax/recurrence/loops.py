@@ -28,6 +28,11 @@ def index(value: int) -> Any:
     return tirx.IntImm("int64", value)
 
 
+def is_single(batch: Any) -> bool:
+    """Return True for the size of a batch that is certainly 1."""
+    return isinstance(batch, tirx.IntImm) and int(batch) == 1
+
+
 def summed(recurrence: Recurrence) -> int:
     """Return the size of the hidden state that is multiplied, with zeros at its end."""
     return -(-recurrence.hidden // SUMMED) * SUMMED
@@ -38,7 +43,8 @@ class Tensors:
     """The parameters of the function.
 
     Attributes:
-        x: Sums of the inputs' products and biases: [steps, batch, directions * blocks * gates * lanes].
+        x: Sums of the inputs' products and biases: [steps, batch, directions * blocks * gates * lanes], of a single
+            sequence [steps, directions * blocks * gates * lanes], which the schedules of a product like better.
         weights: Recurrent weights for each phase: [directions, blocks, summed, gates, lanes].
         bias: Bias of a product that is multiplied by the reset gate: [directions, blocks, lanes].
         peepholes: Those of the gates input, output, forget: [directions, blocks, 3, lanes].
@@ -68,8 +74,9 @@ def declare(recurrence: Recurrence, steps: Any, batch: Any) -> Tensors:
         return T.arg(name, T.buffer(sizes, dtype, layout=None))
 
     states = ("hidden", "memory")[: 2 if each.has_memory else 1]
+    rows = [steps] if is_single(batch) else [steps, batch]
     return Tensors(
-        x=parameter("x", steps, batch, directions * blocks * each.gates * LANES),
+        x=parameter("x", *rows, directions * blocks * each.gates * LANES),
         weights=[
             parameter(f"weights{place}", directions, blocks, summed(each), len(gates), LANES)
             for place, gates in enumerate(each.phases)
@@ -252,7 +259,8 @@ class Steps:
 
     def _input(self, block: Any, gate: int, lane: Any) -> Any:
         group = (self._direction * index(self._recurrence.blocks) + block) * index(self._recurrence.gates) + index(gate)
-        return self._tensors.x[self._at, self._row, group * index(LANES) + lane]
+        row = [self._at] if len(self._tensors.x.shape) == 2 else [self._at, self._row]
+        return self._tensors.x[(*row, group * index(LANES) + lane)]
 
     def _of(self, state: Any) -> Store:
         return lambda unit, value: T.buffer_store(state, value, [unit])
