@@ -66,13 +66,15 @@ def layers() -> Iterator[tuple[str, onnx.ModelProto]]:
             for bias, start in ((True, True), (False, False)):
                 hidden, batch, steps = next(sizes)
                 name = f"{note} {direction} of {hidden}, batch {batch}, {steps} steps, bias {bias}"
-                yield name, layer(
-                    kind, direction, hidden=hidden, batch=batch, steps=steps, bias=bias, start=start, **form
+                yield (
+                    name,
+                    layer(kind, direction, hidden=hidden, batch=batch, steps=steps, bias=bias, start=start, **form),
                 )
             yield f"{note} {direction} clipped", layer(kind, direction, clip=0.4, **form)
             lengths = [4, 2, 1, 3]
-            yield f"{note} {direction} of lengths", layer(
-                kind, direction, hidden=17, batch=4, lengths=lengths, start=True, **form
+            yield (
+                f"{note} {direction} of lengths",
+                layer(kind, direction, hidden=17, batch=4, lengths=lengths, start=True, **form),
             )
             yield f"{note} {direction}, open", layer(kind, direction, steps="steps", batch=3, **form)
         yield f"{note} of many units", layer(kind, "bidirectional", hidden=320, batch=1, steps=3, **form)
@@ -94,8 +96,9 @@ def special_layers() -> Iterator[tuple[str, onnx.ModelProto]]:
         alphas = [] if name in WITHOUT_ALPHA else [0.3]
         betas = [0.6] if name in WITH_BETA else []
         settings = {"activation_alpha": alphas, "activation_beta": betas}
-        yield f"{kind} by {name}", layer(
-            kind, activations=names, **{key: numbers for key, numbers in settings.items() if numbers}
+        yield (
+            f"{kind} by {name}",
+            layer(kind, activations=names, **{key: numbers for key, numbers in settings.items() if numbers}),
         )
     mixed = ["Sigmoid", "Tanh", "Tanh", "HardSigmoid", "Softsign", "Relu"]
     yield "LSTM of two kinds of activations", layer("LSTM", "bidirectional", activations=mixed)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import passsearch.dialects.relax.quick_import  # isort: skip  # noqa: F401  # before TVM is imported
 import torch
 import tvm

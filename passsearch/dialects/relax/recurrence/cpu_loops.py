@@ -25,7 +25,6 @@ from tvm.tirx.script import builder as T  # noqa: N812
 from .cell import LANES, Recurrence
 from .loops import Steps, Store, declare, index
 
-
 SHARED_BYTES = 512 * 1024
 """Recurrent weights of a single sequence from which threads share its units. They wait for each other in each step, and
 what they gain is that each reads fewer weights from beyond its own caches."""

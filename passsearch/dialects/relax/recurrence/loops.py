@@ -233,9 +233,7 @@ class Steps:
             self._store(self._update, block, lambda lane, unit: cell.gate(sums[0](lane)))
             self._store(self._reset, block, lambda lane, unit: cell.gate(sums[1](lane)) * hidden(unit))
         else:
-            self._store_hidden(
-                block, lambda lane, unit: cell.renewed(sums[2](lane), self._update[unit], hidden(unit))
-            )
+            self._store_hidden(block, lambda lane, unit: cell.renewed(sums[2](lane), self._update[unit], hidden(unit)))
 
     def _store_hidden(self, block: Any, value: Callable[[Any, Any], Any]) -> None:
         """Emit the loop that stores the new hidden state of a block, zeros beyond the last unit."""
