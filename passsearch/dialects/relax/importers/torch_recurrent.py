@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,8 +33,8 @@ def recurrent_converters(program: Any) -> dict[str, Callable[[Any, Any], Any]]:
     if not nodes or not all(_fits(node, weights) for node in nodes):
         return {}
     return {
-        name: lambda node, importer, each=each: _convert(node, importer, *each, weights)
-        for name, each in _OPERATORS.items()
+        name: functools.partial(_convert, kind=kind, activations=activations, weights=weights)
+        for name, (kind, activations) in _OPERATORS.items()
     }
 
 
@@ -65,7 +66,7 @@ def _fits(node: Any, weights: Mapping[str, Any]) -> bool:
 
 
 def _convert(
-    node: Any, importer: Any, kind: str, activations: Sequence[str], weights: Mapping[str, Any]
+    node: Any, importer: Any, *, kind: str, activations: Sequence[str], weights: Mapping[str, Any]
 ) -> relax.Tuple:
     x, first, _, has_biases, layers, _, _, is_bidirectional, is_batch_first = importer.retrieve_args(node)
     bb, arrays = importer.block_builder, [weights[each.name].detach().numpy() for each in node.args[2]]

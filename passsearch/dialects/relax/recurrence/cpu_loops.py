@@ -52,7 +52,7 @@ def cpu_function(recurrence: Recurrence, steps: int | None, batch: int | None) -
 
 def weight_bytes(recurrence: Recurrence) -> int:
     """Return the size of the recurrent weights of one direction."""
-    return recurrence.hidden**2 * recurrence.gates * DataType(recurrence.dtype).bits // 8
+    return recurrence.hidden**2 * recurrence.gates * int(DataType(recurrence.dtype).bits) // 8
 
 
 class _CpuSteps(Steps):

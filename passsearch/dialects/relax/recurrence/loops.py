@@ -136,7 +136,7 @@ class Steps:
             self._update, self._reset = self._allocate(self._units), self._allocate(self._units)
         for (state, size), start in zip(states, tensors.starts, strict=True):
             self._fill(state, each.hidden, size)  # products read zeros beyond the last unit
-            self._copy(lambda unit, start=start: self._wide(start[self._direction, self._row, unit]), self._of(state))
+            self._copy(self._reader(start), self._of(state))
 
     def _end(self) -> None:
         last = tirx.floormod(self._length, index(2)) * index(self._units)
@@ -180,10 +180,10 @@ class Steps:
             for chain in range(chains):
                 term = outer * index(chains) + index(chain)
                 factor = self._reset[term] if phase else self._hidden[self._before + term]
-                for number, total in enumerate(sums[chain]):
+                for number, partial in enumerate(sums[chain]):
                     with self._lanes() as lane:
                         weight = self._wide(self._tensors.weights[phase][self._direction, block, term, number, lane])
-                        T.buffer_store(total, total[self._own(lane)] + factor * weight, [self._own(lane)])
+                        T.buffer_store(partial, partial[self._own(lane)] + factor * weight, [self._own(lane)])
 
         def total(number: int) -> Callable[[Any], Any]:
             def read(lane: Any) -> Any:
@@ -197,7 +197,8 @@ class Steps:
     def _first(self, block: Any, gate: int, lane: Any) -> Any:
         """Return what a sum begins with."""
         if self._recurrence.resets_product and gate == 2:
-            return self._tensors.bias[self._direction, block, lane]
+            bias: Any = self._tensors.bias
+            return bias[self._direction, block, lane]
         return self._input(block, gate, lane)
 
     def _own(self, lane: Any) -> Any:
@@ -257,8 +258,12 @@ class Steps:
 
     def _input(self, block: Any, gate: int, lane: Any) -> Any:
         group = (self._direction * index(self._recurrence.blocks) + block) * index(self._recurrence.gates) + index(gate)
-        row = [self._at] if len(self._tensors.x.shape) == 2 else [self._at, self._row]
-        return self._tensors.x[(*row, group * index(LANES) + lane)]
+        row = (self._at,) if len(self._tensors.x.shape) == 2 else (self._at, self._row)
+        place = (*row, group * index(LANES) + lane)
+        return self._tensors.x[place]
+
+    def _reader(self, state: Any) -> Callable[[Any], Any]:
+        return lambda unit: self._wide(state[self._direction, self._row, unit])
 
     def _of(self, state: Any) -> Store:
         return lambda unit, value: T.buffer_store(state, value, [unit])
