@@ -105,7 +105,8 @@ PROVEN: dict[str, Callable[[Any, Any], Any]] = {
 
 def recurrent(x: Any, _mask: Any) -> Any:
     builder, rng, plain = relax.BlockBuilder.current(), np.random.default_rng(0), (("Tanh", ()),)
-    weights = [relax.const(rng.standard_normal((2, 3, width), "float32")) for width in (WIDTH, 3)]
+    shapes = ((2, 3, WIDTH), (2, 3, 3), (2, 6))
+    weights = [relax.const(rng.standard_normal(shape, "float32")) for shape in shapes]
     first = builder.emit(op.permute_dims(x, [1, 0, 2]))
     layer = Recurrence("RNN", 3, (False, True), (plain, plain))
     y, _ = recurrent_layer(builder, layer, first, Weights(*weights), starts=[None], lengths=None)

@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from passsearch.dialects.relax.recurrence.cell import KINDS, Recurrence
-from passsearch.dialects.relax.recurrence.layer import Weights, recurrent_layer
+from passsearch.dialects.relax.recurrence.layer import Weights, constant, recurrent_layer
 
 _GATES: Mapping[str, Sequence[int]] = {"GRU": (1, 0, 2), "LSTM": (0, 3, 1, 2), "RNN": (0,)}
 """PyTorch's gates in ONNX's order."""
@@ -108,11 +108,11 @@ def _layer_weights(arrays: Sequence[Any], kind: str, directions: int, has_biases
     """Return one layer's weights in ONNX's form from PyTorch's arrays, direction by direction."""
     count = 4 if has_biases else 2
 
-    def constant(place: int) -> Any:
+    def joined(place: int) -> Any:
         return np.stack([_reordered(arrays[way * count + place], kind) for way in range(directions)])
 
-    bias = relax.const(np.concatenate([constant(2), constant(3)], axis=1)) if has_biases else None
-    return Weights(relax.const(constant(0)), relax.const(constant(1)), bias)
+    bias = constant(np.concatenate([joined(2), joined(3)], axis=1)) if has_biases else None
+    return Weights(constant(joined(0)), constant(joined(1)), bias)
 
 
 def _reordered(array: Any, kind: str) -> Any:

@@ -116,8 +116,18 @@ class Recurrence:
 
 def recurrences(module: Any) -> dict[str, Recurrence]:
     """Return the recurrent layers that a module's functions of loops compute, by the function's name."""
-    found = {name.name_hint: (function.attrs or {}).get(RECURRENCE) for name, function in module.functions_items()}
-    return {name: Recurrence.from_json(str(text)) for name, text in found.items() if text is not None}
+    texts = {name.name_hint: (function.attrs or {}).get(RECURRENCE) for name, function in module.functions_items()}
+    found = {name: _parse(str(text)) for name, text in texts.items() if text is not None}
+    return {name: recurrence for name, recurrence in found.items() if recurrence is not None}
+
+
+def _parse(text: str) -> Recurrence | None:
+    """Return the value of an attribute; ``None`` for one that a file of others may have, and that says nothing."""
+    try:
+        recurrence = Recurrence.from_json(text)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return recurrence if recurrence.kind in KINDS else None
 
 
 class Cell:

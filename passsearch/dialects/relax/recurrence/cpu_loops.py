@@ -23,23 +23,19 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T  # noqa: N812
 
 from .cell import LANES, Recurrence
-from .loops import Steps, Store, declare, index
+from .loops import Steps, Store, declare, index, is_single, own_sizes
 
 SHARED_BYTES = 512 * 1024
 """Recurrent weights of a single sequence from which threads share its units. They wait for each other in each step, and
 what they gain is that each reads fewer weights from beyond its own caches."""
 
 
-def cpu_function(recurrence: Recurrence, steps: int | None, batch: int | None) -> Any:
-    """Return the function of loops; ``None`` for a size that is open until it runs."""
-    is_one = recurrence.directions == batch == 1
+def cpu_function(recurrence: Recurrence, steps: Any, batch: Any) -> Any:
+    """Return the function of loops; a size that is no number is open until it runs."""
     with IRBuilder() as builder, T.prim_func(s_tir=True):
-        sizes = [
-            tirx.Var(name, "int64") if size is None else index(size)
-            for name, size in (("steps", steps), ("batch", batch))
-        ]
+        sizes = own_sizes(steps, batch)
         tensors = declare(recurrence, *sizes)
-        if is_one:
+        if recurrence.directions == 1 and is_single(sizes[1]):
             is_shared = weight_bytes(recurrence) >= SHARED_BYTES
             kind = _SharedSteps if is_shared else _CpuSteps
             kind(recurrence, tensors, index(0), index(0), sizes[0]).emit()

@@ -9,49 +9,55 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as T  # noqa: N812
 
 from .cell import KINDS, LANES, Recurrence, recurrences
-from .loops import Steps, Store, declare, index
+from .layer import recurrent_function
+from .loops import Steps, Store, declare, index, own_sizes
 
 MOST_THREADS = 512
 """Most threads of a block."""
 
 
 def bind_recurrences(module: Any) -> Any:
-    """Return the module with the loops of recurrent layers in the form for GPUs."""
+    """Return the module with the loops of recurrent layers in the form for GPUs.
+
+    A function that has other loops than a layer's is left alone, whatever its attribute says.
+    """
     found = recurrences(module)
     module = module.clone() if found else module
     for name, recurrence in found.items():
         variable = module.get_global_var(name)
         function = module[variable]
-        bound = gpu_function(recurrence, *open_sizes(recurrence, function))
-        for key, value in function.attrs.items():
-            bound = bound.with_attr(key, value)
-        module.update_func(variable, bound)
+        sizes = open_sizes(recurrence, function)
+        plain = recurrent_function(recurrence, *sizes) if sizes else None
+        if sizes and tvm_ffi.structural_equal(plain, function.without_attr("global_symbol")):
+            bound = gpu_function(recurrence, *sizes)
+            for key, value in function.attrs.items():
+                bound = bound.with_attr(key, value)
+            module.update_func(variable, bound)
     return module
 
 
-def open_sizes(recurrence: Recurrence, function: Any) -> tuple[int | None, int | None]:
-    """Return the numbers of steps and sequences that a function was made for; ``None`` for one that is open."""
-    results = function.params[-1 - KINDS[recurrence.kind].states :]
-    steps, _, batch, _ = (int(size) if isinstance(size, tirx.IntImm) else None for size in results[0].shape)
-    return steps, batch
+def open_sizes(recurrence: Recurrence, function: Any) -> tuple[Any, ...]:
+    """Return the numbers of steps and sequences that a function was made for, a variable for one that is open.
+
+    They are none for a function of other results than a layer's.
+    """
+    results = list(function.params)[-1 - KINDS[recurrence.kind].states :]
+    shape = list(getattr(results[0], "shape", ())) if results else []
+    return (shape[0], shape[2]) if len(shape) == 4 else ()
 
 
-def gpu_function(
-    recurrence: Recurrence, steps: int | None, batch: int | None, *, most_threads: int = MOST_THREADS
-) -> Any:
-    """Return the function of loops; ``None`` for a size that is open until it runs."""
+def gpu_function(recurrence: Recurrence, steps: Any, batch: Any, *, most_threads: int = MOST_THREADS) -> Any:
+    """Return the function of loops; a size that is no number is open until it runs."""
     units = recurrence.blocks * LANES
     threads = max(count for count in range(1, most_threads + 1) if units % count == 0)
     with IRBuilder() as builder, T.prim_func(s_tir=True):
-        sizes = [
-            tirx.Var(name, "int64") if size is None else index(size)
-            for name, size in (("steps", steps), ("batch", batch))
-        ]
+        sizes = own_sizes(steps, batch)
         tensors = declare(recurrence, *sizes)
         with (
             T.thread_binding(index(recurrence.directions) * sizes[1], thread="blockIdx.x") as task,

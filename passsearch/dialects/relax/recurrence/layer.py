@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
@@ -68,19 +69,24 @@ def recurrent_layer(
     state = [recurrence.directions, batch, recurrence.hidden]
     zeros = [relax.op.zeros(relax.ShapeExpr(state), recurrence.dtype) for start in starts if start is None]
     if isinstance(batch, tirx.IntImm):
-        zeros = [relax.const(np.zeros([int(size) for size in state], recurrence.dtype)) for _ in zeros]
+        zeros = [constant(np.zeros([int(size) for size in state], recurrence.dtype)) for _ in zeros]
     missing = iter(zeros)
     arguments += [bb.emit(next(missing)) if start is None else start for start in starts]
     shapes = [[steps, recurrence.directions, batch, recurrence.hidden], *(state for _ in starts)]
     types = [relax.TensorType(shape, recurrence.dtype) for shape in shapes]
-    name = bb.add_func(_function(recurrence, steps, batch), recurrence.kind.lower())
+    name = bb.add_func(recurrent_function(recurrence, steps, batch), recurrence.kind.lower())
     results = bb.emit(relax.call_tir(name, relax.Tuple(arguments), types))
     return [bb.emit(relax.TupleGetItem(results, place)) for place in range(len(types))]
 
 
-def _function(recurrence: Recurrence, steps: Any, batch: Any) -> Any:
-    sizes = (int(size) if isinstance(size, tirx.IntImm) else None for size in (steps, batch))
-    function = cpu_function(recurrence, *sizes).with_attr("op_pattern", FUSES_WITH_NOTHING)
+def constant(array: Any) -> Any:
+    """Return a constant of the array's own type; ``relax.const`` makes float32 of float64."""
+    return relax.const(tvm.runtime.tensor(np.ascontiguousarray(array)))
+
+
+def recurrent_function(recurrence: Recurrence, steps: Any, batch: Any) -> Any:
+    """Return the function of loops that a layer calls, for any target but a GPU."""
+    function = cpu_function(recurrence, steps, batch).with_attr("op_pattern", FUSES_WITH_NOTHING)
     return function.with_attr(RECURRENCE, recurrence.to_json()).with_attr(SCHEDULED, True)
 
 
@@ -121,7 +127,7 @@ class _Arrangement:
         """Return the bias of the last gate's product with the state: [directions, blocks, lanes]."""
         each = self._recurrence
         if bias is None:
-            return relax.const(np.zeros([each.directions, each.blocks, LANES], each.dtype))
+            return constant(np.zeros([each.directions, each.blocks, LANES], each.dtype))
         own = self._part(self._part(self._biases(bias), 1, 1, 2), 2, 2, 3)
         return self._reshape(self._in_blocks(own, axis=3), [each.directions, each.blocks, LANES])
 
@@ -176,5 +182,5 @@ class _Arrangement:
     def _change(self, *values: Any, function: Callable[..., Any], operator: Callable[..., Any]) -> Any:
         """Return what a function gives for constants, or an operator for others."""
         if all(isinstance(value, GenericConst) for value in values):
-            return relax.const(np.ascontiguousarray(function(*(value.value.numpy() for value in values))))
+            return constant(function(*(value.value.numpy() for value in values)))
         return self._bb.emit(operator(*values))

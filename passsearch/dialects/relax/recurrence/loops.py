@@ -28,6 +28,14 @@ def index(value: int) -> Any:
     return tirx.IntImm("int64", value)
 
 
+def own_sizes(steps: Any, batch: Any) -> list[Any]:
+    """Return the numbers of steps and sequences, with variables of the function's own for those that are open."""
+    return [
+        index(int(size)) if isinstance(size, int | tirx.IntImm) else tirx.Var(name, "int64")
+        for name, size in (("steps", steps), ("batch", batch))
+    ]
+
+
 def is_single(batch: Any) -> bool:
     """Return True for the size of a batch that is certainly 1."""
     return isinstance(batch, tirx.IntImm) and int(batch) == 1
