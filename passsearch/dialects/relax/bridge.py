@@ -26,6 +26,7 @@ from passsearch.dialects.relax.isolated_kernels import (
 )
 from passsearch.dialects.relax.kernels import kernel_costs, kernel_hashes, kernels_digest, planned_bytes
 from passsearch.dialects.relax.phases import OPERATORS, phase
+from passsearch.dialects.relax.recurrence.gpu_loops import bind_recurrences
 from passsearch.dialects.relax.separate_weights import store_weight, weight_bytes
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
 from passsearch.dialects.shared import (
@@ -75,6 +76,8 @@ class RelaxBridge(JsonFiles):
     def load(self, source: ModelSource) -> tvm.IRModule:
         """Import a network, its parameters as constants."""
         module = importer.load(source)
+        if "gpu" in self.target.keys:
+            module = bind_recurrences(module)
         if source.cases:
             # Each case was imported by itself; this makes one array of equal weights.
             return self.constants.fill(self.constants.strip(module)[0])

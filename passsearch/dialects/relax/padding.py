@@ -196,6 +196,8 @@ class _Walk:
 
     def _call(self, call: Any) -> Any:
         name = str(call.op.name).removeprefix("relax.")
+        if name == "call_tir":
+            return self._loops(call)
         arguments = [self._value(argument) for argument in call.args]
         try:
             if name in ELEMENTWISE:
@@ -205,6 +207,16 @@ class _Walk:
             return self._unchanged(call, arguments) if result is _UNSET else result
         except Unproven as error:
             raise Unproven(f"{error} (operator {name})" if "(operator" not in str(error) else str(error)) from None
+
+    def _loops(self, call: Any) -> Any:
+        """Return the results of a function of loops: that of a recurrent layer, whose last state has seen all steps."""
+        values = [_tensor(self._value(argument)) for argument in call.args[1].fields]
+        if any(value.promised.padded for value in values):
+            raise Unproven("padded steps take part in a recurrent layer")
+        is_tuple = isinstance(call.ty, relax.TupleType)
+        shapes = [self._value(kind.shape) for kind in (call.ty.fields if is_tuple else [call.ty])]
+        results = [rules.unchanged(values, *shape) for shape in shapes]
+        return results if is_tuple else results[0]
 
     def _unchanged(self, call: Any, arguments: Sequence[Any]) -> Any:
         shape = getattr(call.ty, "shape", None)

@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from passsearch.dialects.relax.recurrence.cell import RECURRENCE
 from passsearch.standalone.relax.deployment.lowering import ALLOCATIONS
 
 OPERATORS, LOOPS, SCHEDULES, MEMORY = "operators", "loops", "schedules", "memory"
@@ -30,7 +31,10 @@ def phase(module: tvm.IRModule) -> str:
     if any(_becomes_loops(name) for name in operators - {_VIEW}):
         return OPERATORS
     functions = (function for _, function in module.functions_items() if isinstance(function, tirx.PrimFunc))
-    return SCHEDULES if any(function.attrs and SCHEDULED in function.attrs for function in functions) else LOOPS
+    attributes = [function.attrs or {} for function in functions]
+    # Recurrent layers are imported with their schedule.
+    is_scheduled = any(SCHEDULED in each and RECURRENCE not in each for each in attributes)
+    return SCHEDULES if is_scheduled else LOOPS
 
 
 def _operators(module: tvm.IRModule) -> set[str]:

@@ -16,6 +16,7 @@ from tvm.ir import GenericConst
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
 from passsearch.dialects.contract import WEIGHTS
 from passsearch.dialects.relax.phases import SCHEDULED
+from passsearch.dialects.relax.recurrence.cell import Recurrence, recurrences
 from passsearch.dialects.shared import Producers, flatten_producers
 from passsearch.standalone.relax.cpu_schedules import NOTES, PACKED
 from passsearch.standalone.relax.deployment.separate_weights import entries
@@ -37,7 +38,7 @@ _BOUNDS = ("a_min", "a_max")
 def summarize(module: tvm.IRModule) -> ModuleSummary:
     """Return the operators of a module's entry function, of the first one of several, in topological order."""
     main = module[entries(module)[0]]
-    table = _Table()
+    table = _Table(recurrences(module))
     for parameter in main.params:
         table.append(parameter, kind="input", op=str(parameter.name), outputs=parameter.ty)
     body = main.body
@@ -78,6 +79,7 @@ def count_operators(module: tvm.IRModule) -> dict[str, int]:
 class _Table:
     """The operators found so far, and the operators that produce each variable."""
 
+    recurrences: Mapping[str, Recurrence]
     operators: list[Operator] = field(default_factory=list)
     producers: dict[int, Producers] = field(default_factory=dict)
 
@@ -109,8 +111,10 @@ class _Table:
             name = str(getattr(call.op, "name_hint", "function"))
             return self.append(call, kind="function", op=name, outputs=ty, inputs=inputs)
         name = str(call.op.name)
-        attributes = {**_attributes(call.attrs), **_arguments(call)}
+        attributes: Mapping[str, Json] = {**_attributes(call.attrs), **_arguments(call)}
         kind = self._kind(name, inputs)
+        if kind == "call_tir" and (recurrence := self.recurrences.get(call.args[0].name_hint)):
+            kind, attributes = recurrence.kind.lower(), {"directions": recurrence.directions}
         return self.append(call, kind=kind, op=name, outputs=ty, inputs=inputs, attributes=attributes)
 
     def _kind(self, name: str, inputs: tuple[int, ...]) -> str:

@@ -89,7 +89,6 @@ def cases() -> Iterator[tuple[str, onnx.ModelProto]]:
 
 def refused() -> Iterator[tuple[str, onnx.ModelProto]]:
     """Yield networks that would compute something else than ONNX defines, by name."""
-    yield "clip", recurrent("LSTM", "forward", bias=True, start=False, clip=1.0)
     image, size = [value("x", [1, 2, 4, 6])], constant("size", [1, 2, 2, 3])
     for name, option in (("antialias", 1), ("keep_aspect_ratio_policy", "not_larger")):
         resize = node("Resize", "x - - size", "y", mode="linear", **{name: option})

@@ -15,6 +15,8 @@ from tvm import relax, tirx
 from tvm.relax import op, transform
 
 from passsearch.dialects.relax.padding import prove_padding
+from passsearch.dialects.relax.recurrence.cell import Recurrence
+from passsearch.dialects.relax.recurrence.layer import Weights, recurrent_layer
 
 SMALL, LARGE, WIDTH = 5, 8, 4
 PAIRS = [
@@ -99,6 +101,18 @@ PROVEN: dict[str, Callable[[Any, Any], Any]] = {
     "running sums": lambda x, mask: op.cumsum(x, 1),
     "heads": lambda x, mask: op.permute_dims(op.reshape(x, (1, LENGTH, 2, 2)), [0, 2, 1, 3]),
 }
+
+
+def recurrent(x: Any, _mask: Any) -> Any:
+    builder, rng, plain = relax.BlockBuilder.current(), np.random.default_rng(0), (("Tanh", ()),)
+    shapes = ((2, 3, WIDTH), (2, 3, 3), (2, 6))
+    weights = [relax.const(rng.standard_normal(shape, "float32")) for shape in shapes]
+    first = builder.emit(op.permute_dims(x, [1, 0, 2]))
+    layer = Recurrence("RNN", 3, (False, True), (plain, plain))
+    y, _ = recurrent_layer(builder, layer, first, Weights(*weights), starts=[None], lengths=None)
+    return op.permute_dims(y, [2, 0, 1, 3])
+
+
 REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "attention without a mask": lambda x, mask: attend(scores(x), x),
     "attention with a weak mask": lambda x, mask: attend(op.add(scores(x), hiding(mask, -1.0)), x),
@@ -113,6 +127,7 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "mean": lambda x, mask: op.mean(x, [1]),
     "maximum": lambda x, mask: op.max(op.negative(op.abs(x)), [1]),
     "last token": lambda x, mask: op.take(x, relax.const(-1), 1, mode="wrap"),
+    "recurrent layer": recurrent,
     "reversed": lambda x, mask: op.flip(x, 1),
     "convolution": convolved,
     "sum by the length": by_length,

@@ -17,7 +17,7 @@ def test_converted_operators_compute_what_onnx_defines(cases: Any) -> None:
     assert len(networks) == 20
     assert [case["case"] for case in networks if not case["same"]] == []
     refusals = {case["case"]: case["refusal"] for case in results if "refusal" in case}
-    operators = {"clip": "LSTM", "border": "GridSample", "antialias": "Resize", "axes": "Resize"}
+    operators = {"border": "GridSample", "antialias": "Resize", "axes": "Resize"}
     operators["keep_aspect_ratio_policy"] = "Resize"
     assert refusals.keys() == operators.keys()
     for word, operator in operators.items():
@@ -28,8 +28,7 @@ def test_values_are_those_that_onnx_defines(cases: Any) -> None:
     reasons = {case["case"]: case["reason"] for case in cases("value_cases.py")}
     assert len(reasons) > 50
     refused = {name: reason for name, reason in reasons.items() if "refuses it: Operator" in reason}
-    words = {"LSTM backwards": "sequence lengths", "LSTM clipped": "clip"}
-    words |= {"indices of maxima 0": "output `i`", "indices of maxima 1": "storage_order"}
+    words = {"indices of maxima 0": "output `i`", "indices of maxima 1": "storage_order"}
     assert refused.keys() == words.keys()
     assert [name for name, word in words.items() if word not in refused[name]] == []
     assert {name: reason for name, reason in reasons.items() if reason and name not in refused} == {}

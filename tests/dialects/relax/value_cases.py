@@ -143,6 +143,11 @@ def plain_recurrent() -> Iterator[Case]:
                 state[way] = outputs[step, way] = function(sums)
         layer = node("RNN", "x w r b - h", "y z", hidden_size=5, direction="bidirectional", activations=[name, name])
         yield case(f"RNN by {name}", [layer], {"x": data}, {"y": outputs, "z": state}, {**held, "h": start})
+    wide = {key: array[:1].astype("float64") for key, array in {**held, "h": start}.items()}
+    layer = node("RNN", "x w r b - h", "y z", hidden_size=5)
+    sums = data[0] @ wide["w"][0].T + wide["h"][0] @ wide["r"][0].T + wide["b"][0, :5] + wide["b"][0, 5:]
+    wanted = {"y": np.tanh(sums)[None, None], "z": np.tanh(sums)[None]}
+    yield case("RNN in float64", [layer], {"x": data[:1].astype("float64")}, wanted, wide)
 
 
 def old_sets() -> Iterator[Case]:

@@ -9,11 +9,24 @@ from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relax.importers.torch_recurrent import recurrent_converters, without_steps
+
+
+def _import(program: torch.export.ExportedProgram) -> tvm.IRModule:
+    converters = recurrent_converters(program)
+    if not converters:
+        return from_exported_program(program, unwrap_unit_return_tuple=True)
+    return from_exported_program(
+        without_steps(program, torch.export.default_decompositions()),
+        unwrap_unit_return_tuple=True,
+        custom_convert_map=converters,
+        run_ep_decomposition=False,
+    )
 
 
 def read(source: ModelSource) -> tvm.IRModule:
     """Return the exported graph, its weights as constants."""
-    module = from_exported_program(torch.export.load(source.path), unwrap_unit_return_tuple=True)
+    module = _import(torch.export.load(source.path))
     main = module["main"]
     # TVM's importer renames inputs; these get back the names that the user knows.
     inputs = {old.__chandle__(): relax.Var(name, old.ty) for old, name in zip(main.params, source.inputs, strict=True)}
