@@ -13,6 +13,7 @@ integer-arithmetic-only inference", 2018; there the factors are integers as well
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -344,49 +345,112 @@ class _MatrixProduct(_Product):
 class _Arithmetic(_Writer):
     """Writes the conversions between integers and floats out, for every use by itself, so that they are fused there."""
 
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        self._bindings: dict[Any, Any] = {}
+        self._uses: collections.Counter[Any] = collections.Counter()
+        self._rounded: dict[Any, Any] = {}  # by the variable of integers, those minus their zero point in float32
+
+    def visit_function_(self, function: Any) -> Any:
+        relax.analysis.post_order_visit(function, self._count)
+        return super().visit_function_(function)
+
+    def _count(self, expression: Any) -> None:
+        if isinstance(expression, relax.SeqExpr):
+            bindings = [each for block in expression.blocks for each in block.bindings]
+            self._bindings.update({each.var: each.value for each in bindings if isinstance(each, relax.VarBinding)})
+            self._uses.update(
+                used for value in [*(each.value for each in bindings), expression.body] for used in _operands(value)
+            )
+
+    def visit_var_binding_(self, binding: Any) -> None:
+        name = _name(binding.value)
+        if name == "relax.quantize" and (rounded := self._quantize(binding.value)) is not None:
+            zero = _parameters(binding.value).zero
+            self._rounded[binding.var] = rounded
+            value = rounded
+            if number := float(zero.ravel()[0]):
+                value = self.emit(relax.op.add(value, relax.const(np.float32(number), "float32")))
+            stored = self.emit(relax.op.astype(value, str(zero.dtype)))
+            self.set_var_remap(binding.var, stored)
+            return
+        super().visit_var_binding_(binding)
+
     def visit_call_(self, call: Any) -> Any:
-        call = self.visit_expr_post_order(call)
         if _name(call) == "relax.dequantize":
-            return call  # its uses replace it
-        call = relax.Call(call.op, [self._floats_of(each) for each in call.args], call.attrs, call.ty_args)
-        if _name(call) != "relax.quantize" or not _has_constant_scales(call):
-            return call
-        return self._quantize(_parameters(call))
+            return self.visit_expr_post_order(call)  # its uses replace it
+        arguments = [self._operand(each) for each in call.args]
+        is_same = all(old.same_as(new) for old, new in zip(call.args, arguments, strict=True))
+        return call if is_same else relax.Call(call.op, arguments, call.attrs, call.ty_args)
 
-    def visit_seq_expr_(self, expression: Any) -> Any:
-        return super().visit_seq_expr_(expression)
-
-    def _floats_of(self, operand: Any) -> Any:
+    def _operand(self, operand: Any) -> Any:
+        """Return what an operator reads in place of an operand."""
         if isinstance(operand, relax.Tuple):
-            return relax.Tuple([self._floats_of(each) for each in operand.fields])
-        source = self.quantized(operand)
-        if source is None or str(source.integers.ty.dtype) not in (*QUANTIZED, "int32"):
-            return operand
+            return relax.Tuple([self._operand(each) for each in operand.fields])
+        floats = self._floats(operand, 1.0)
+        return self.visit_expr(operand) if floats is None else floats
+
+    def _floats(self, operand: Any, factor: float) -> Any:
+        """Return the floats that integers stand for times a factor; ``None`` for what is no ``dequantize`` of such."""
+        call = self._bindings.get(operand)
+        if call is None or _name(call) != "relax.dequantize" or not _has_constant_scales(call):
+            return None
+        source = _parameters(call)
+        if str(source.integers.ty.dtype) not in (*QUANTIZED, "int32"):
+            return None
         if isinstance(source.integers, tvm.ir.GenericConst):
-            return relax.const(source.floats, "float32")
+            return relax.const(source.floats * np.float32(factor), "float32")
         if not source.is_per_tensor:
-            return operand
-        value = self.emit(relax.op.astype(source.integers, "float32"))
+            return None
+        scale = (source.scale.astype("float64") * factor).astype("float32").reshape(())
+        is_only_use = self._uses[operand] == 1 and self._uses[source.integers] == 1
+        if is_only_use and source.integers in self._rounded:
+            origin = _parameters(self._bindings[source.integers])
+            if origin.zero.ravel()[0] == source.zero.ravel()[0]:
+                return self.emit(relax.op.multiply(self._rounded[source.integers], relax.const(scale, "float32")))
+        value = self.emit(relax.op.astype(self.visit_expr(source.integers), "float32"))
         if zero := float(source.zero.ravel()[0]):
             value = self.emit(relax.op.subtract(value, relax.const(np.float32(zero), "float32")))
-        return self.emit(relax.op.multiply(value, relax.const(source.scale.reshape(()), "float32")))
+        return self.emit(relax.op.multiply(value, relax.const(scale, "float32")))
 
-    def _quantize(self, target: Quantized) -> Any:
+    def _quantize(self, call: Any) -> Any:
+        """Return the integers minus their zero point in float32; ``None`` for conversions that stay as they are."""
+        if not _has_constant_scales(call):
+            return None
+        target = _parameters(call)
         if not target.is_per_tensor or str(target.zero.dtype) not in QUANTIZED:
-            return _quantize_call(target)
-        info, zero = np.iinfo(target.zero.dtype), float(target.zero.ravel()[0])
-        inverse = relax.const((1 / target.scale.astype("float64")).astype("float32").reshape(()), "float32")
-        value = self.emit(relax.op.round(self.emit(relax.op.multiply(target.integers, inverse))))
-        if zero:
-            value = self.emit(relax.op.add(value, relax.const(np.float32(zero), "float32")))
-        value = self.emit(relax.op.clip(value, float(info.min), float(info.max)))
-        return relax.op.astype(value, str(target.zero.dtype))
+            return None
+        info, zero = np.iinfo(target.zero.dtype), int(target.zero.ravel()[0])
+        value = self.emit(relax.op.round(self._scaled(target.integers, 1 / float(target.scale.ravel()[0]))))
+        return self.emit(relax.op.clip(value, float(info.min - zero), float(info.max - zero)))
+
+    def _scaled(self, operand: Any, factor: float) -> Any:
+        """Return an operand times a positive factor, which is multiplied with constants where nothing else reads them."""
+        if isinstance(operand, tvm.ir.GenericConst):
+            return relax.const(operand.value.numpy() * np.float32(factor), "float32")
+        if (floats := self._floats(operand, factor)) is not None:
+            return floats
+        call = self._bindings.get(operand)
+        if call is not None and self._uses[operand] == 1:
+            name, arguments = _name(call), call.args
+            if name == "relax.nn.relu":
+                return self.emit(relax.op.nn.relu(self._scaled(arguments[0], factor)))
+            if name == "relax.add":
+                return self.emit(relax.op.add(*(self._scaled(each, factor) for each in arguments)))
+            if name == "relax.multiply" and isinstance(arguments[1], tvm.ir.GenericConst):
+                constant = self._scaled(arguments[1], factor)
+                return self.emit(relax.op.multiply(self._operand(arguments[0]), constant))
+        return self.emit(relax.op.multiply(self._operand(operand), relax.const(np.float32(factor), "float32")))
 
 
-def _quantize_call(target: Quantized) -> Any:
-    scale, zero = (each.reshape([] if each.size == 1 else [-1]) for each in (target.scale, target.zero))
-    constants = relax.const(scale, str(scale.dtype)), relax.const(zero, str(zero.dtype))
-    return relax.op.quantize(target.integers, *constants, axis=target.axis, out_dtype=str(zero.dtype))
+def _operands(value: Any) -> list[Any]:
+    """Return the variables that an expression reads, as often as it does."""
+    if isinstance(value, relax.Var):
+        return [value]
+    fields = value.args if isinstance(value, relax.Call) else getattr(value, "fields", [])
+    if isinstance(value, relax.TupleGetItem):
+        fields = [value.tuple_value]
+    return [used for each in fields for used in _operands(each)]
 
 
 def _has_constant_scales(call: Any) -> bool:
