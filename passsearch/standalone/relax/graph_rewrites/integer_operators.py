@@ -284,7 +284,8 @@ class _Convolution(_Product):
             padding = [0, 0, 0, 0]
         # Few products for each sum: float32 holds these exactly as well, and has vectors of neighbours at once.
         sums_in = "float32" if self._kernel[1] == 1 and int(attrs.groups) > 1 else "int32"
-        weights = relax.const(values, str(values.dtype))
+        dtype = sums_in if sums_in == "float32" else str(values.dtype)
+        weights = relax.const(values.astype(dtype), dtype)
         sums = self.emit(
             relax.op.nn.conv2d(
                 data,
@@ -349,6 +350,7 @@ class _Arithmetic(_Writer):
         super().__init__(module)
         self._bindings: dict[Any, Any] = {}
         self._uses: collections.Counter[Any] = collections.Counter()
+        self._target: Any = None  # the variable whose value is visited
         self._rounded: dict[Any, Any] = {}  # by the variable of integers, those minus their zero point in float32
 
     def visit_function_(self, function: Any) -> Any:
@@ -358,27 +360,26 @@ class _Arithmetic(_Writer):
     def _count(self, expression: Any) -> None:
         if isinstance(expression, relax.SeqExpr):
             bindings = [each for block in expression.blocks for each in block.bindings]
-            self._bindings.update({each.var: each.value for each in bindings if isinstance(each, relax.VarBinding)})
+            calls = [each for each in bindings if isinstance(each.value, relax.Call)]
+            self._bindings.update({each.var: each.value for each in calls})
             self._uses.update(
                 used for value in [*(each.value for each in bindings), expression.body] for used in _operands(value)
             )
 
     def visit_var_binding_(self, binding: Any) -> None:
-        name = _name(binding.value)
-        if name == "relax.quantize" and (rounded := self._quantize(binding.value)) is not None:
-            zero = _parameters(binding.value).zero
-            self._rounded[binding.var] = rounded
-            value = rounded
-            if number := float(zero.ravel()[0]):
-                value = self.emit(relax.op.add(value, relax.const(np.float32(number), "float32")))
-            stored = self.emit(relax.op.astype(value, str(zero.dtype)))
-            self.set_var_remap(binding.var, stored)
-            return
+        self._target = binding.var
         super().visit_var_binding_(binding)
 
     def visit_call_(self, call: Any) -> Any:
+        target = self._target
         if _name(call) == "relax.dequantize":
             return self.visit_expr_post_order(call)  # its uses replace it
+        if _name(call) == "relax.quantize" and (rounded := self._quantize(call)) is not None:
+            self._rounded[target] = rounded
+            zero = _parameters(call).zero
+            if number := float(zero.ravel()[0]):
+                rounded = self.emit(relax.op.add(rounded, relax.const(np.float32(number), "float32")))
+            return relax.op.astype(rounded, str(zero.dtype))
         arguments = [self._operand(each) for each in call.args]
         is_same = all(old.same_as(new) for old, new in zip(call.args, arguments, strict=True))
         return call if is_same else relax.Call(call.op, arguments, call.attrs, call.ty_args)
@@ -470,4 +471,5 @@ def _name(call: Any) -> str:
 
 def _text(call: Any) -> str:
     """Return a product by its operator and the shape of its result."""
-    return f"{_name(call).rsplit('.', 1)[-1]} to {'x'.join(map(str, call.ty.shape))}"
+    sizes = (str(int(size)) if isinstance(size, tvm.tirx.IntImm) else str(size) for size in call.ty.shape)
+    return f"{_name(call).rsplit('.', 1)[-1]} to {'x'.join(sizes)}"
