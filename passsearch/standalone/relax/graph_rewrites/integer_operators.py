@@ -35,6 +35,10 @@ PRODUCTS = ("relax.nn.conv2d", "relax.matmul")
 LARGEST_SUM = 2**31 - 1
 """Limit of int32."""
 
+ROUNDING = 1.5 * 2**23
+"""A float32 has no bits behind the point after it is added to this number: what is left is the nearest integer, the even
+one of two equally near."""
+
 MOVES = frozenset(
     {"relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.strided_slice", "relax.take"}
 )
@@ -422,8 +426,11 @@ class _Arithmetic(_Writer):
         if not target.is_per_tensor or str(target.zero.dtype) not in QUANTIZED:
             return None
         info, zero = np.iinfo(target.zero.dtype), int(target.zero.ravel()[0])
-        value = self.emit(relax.op.round(self._scaled(target.integers, 1 / float(target.scale.ravel()[0]))))
-        return self.emit(relax.op.clip(value, float(info.min - zero), float(info.max - zero)))
+        value = self._scaled(target.integers, 1 / float(target.scale.ravel()[0]))
+        value = self.emit(relax.op.clip(value, float(info.min - zero), float(info.max - zero)))
+        # TVM makes no vectors of nearbyint of the polynomials of ExpandMath.
+        shift = relax.const(np.float32(ROUNDING), "float32")
+        return self.emit(relax.op.subtract(self.emit(relax.op.add(value, shift)), shift))
 
     def _scaled(self, operand: Any, factor: float) -> Any:
         """Return an operand times a positive factor, which is multiplied with constants where nothing else reads them."""
