@@ -52,7 +52,9 @@ def output_step(path: Path) -> float:
     random, feeds = np.random.default_rng(0), {}
     for each in session.get_inputs():
         is_float = "float" in each.type
-        feeds[each.name] = random.standard_normal(each.shape).astype("float32") if is_float else random.integers(0, 1000, each.shape)
+        feeds[each.name] = (
+            random.standard_normal(each.shape).astype("float32") if is_float else random.integers(0, 1000, each.shape)
+        )
     return float(values[last.input[1]].max() / np.abs(session.run(None, feeds)[0]).max())
 
 
@@ -78,7 +80,10 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     for network, row in rows.items():
         engines = row["engines"]
         own = engines[INTEGER]
-        cells = [network, *(f"{1e3 * each['fastest_s']:.2f}" if "fastest_s" in each else "–" for each in engines.values())]
+        cells = [
+            network,
+            *(f"{1e3 * each['fastest_s']:.2f}" if "fastest_s" in each else "–" for each in engines.values()),
+        ]
         for rival in (PLAIN, *RIVALS):
             other = engines.get(rival, {})
             if "process_fastest_s" not in own or "process_fastest_s" not in other:

@@ -32,6 +32,7 @@ def network(name: str) -> tuple[Any, Any]:
     if name.startswith("ssd"):
         # The heads' numbers; selecting boxes is no part of what is quantised.
         detector = torchvision.models.detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None)
+
         class Heads(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
@@ -76,9 +77,7 @@ def main(name: str, path: Path) -> None:
         plain, inferred = Path(folder) / "plain.onnx", Path(folder) / "inferred.onnx"
         torch.onnx.export(made, (example,), str(plain), dynamo=False, opset_version=17, input_names=["x"])
         quant_pre_process(str(plain), str(inferred), skip_symbolic_shape=True)
-        quantize_static(
-            str(inferred), str(path), Samples(example), quant_format=QuantFormat.QDQ, per_channel=True
-        )
+        quantize_static(str(inferred), str(path), Samples(example), quant_format=QuantFormat.QDQ, per_channel=True)
 
 
 if __name__ == "__main__":

@@ -234,11 +234,17 @@ def networks() -> Iterator[tuple[str, Network]]:
     unsigned = {"axis": None, "zero": 119, "dtype": "uint8"}
     yield "conv unsigned weights", convolution((1, 8, 9, 9), (16, 8, 3, 3), zero=5, weight_options=unsigned)
     yield "conv dilated", convolution((1, 8, 12, 12), (16, 8, 3, 3), zero=9, dilations=[2, 2], pads=[2, 2, 2, 2])
-    yield "conv signed", convolution((1, 3, 19, 17), (16, 3, 7, 7), output=(0.1, 14, "int8"), pads=[3] * 4, strides=[2] * 2)
+    yield (
+        "conv signed",
+        convolution((1, 3, 19, 17), (16, 3, 7, 7), output=(0.1, 14, "int8"), pads=[3] * 4, strides=[2] * 2),
+    )
     yield "conv groups", convolution((1, 16, 9, 9), (32, 8, 3, 3), zero=100, group=2, pads=[1, 1, 1, 1])
     yield "conv odd groups", convolution((1, 15, 9, 9), (30, 5, 3, 3), zero=0, group=3, pads=[1, 1, 1, 1])
     yield "depthwise", convolution((1, 32, 13, 13), (32, 1, 3, 3), zero=90, group=32, pads=[1, 1, 1, 1])
-    yield "depthwise strided", convolution((1, 24, 13, 14), (24, 1, 5, 5), zero=0, group=24, pads=[2] * 4, strides=[2] * 2)
+    yield (
+        "depthwise strided",
+        convolution((1, 24, 13, 14), (24, 1, 5, 5), zero=0, group=24, pads=[2] * 4, strides=[2] * 2),
+    )
     yield "product", product(5, 64, 48)
     yield "product odd", product(7, 33, 19, zero=250, axis=None)
     yield "product long", product(1, 515, 40, zero=255)

@@ -1,4 +1,4 @@
-"""Quantised networks in integers give the outputs of ONNX Runtime, which computes them in float32 as they are written."""
+"""Quantised networks in integers give the outputs of ONNX Runtime, which computes them in float32 as written."""
 
 import sys
 from pathlib import Path

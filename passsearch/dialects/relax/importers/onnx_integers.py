@@ -191,7 +191,7 @@ class ConvInteger(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
         if weights_zero is not None and weights_zero.ty.ndim == 1:
             weights_zero = _column(weights_zero)
         data, weights = _integers(given[0], _at(given, 2)), _integers(given[1], weights_zero)
-        if given[0].ty.ndim != 4 or "auto_pad" in attr and attr["auto_pad"] not in (b"NOTSET", b"VALID"):
+        if given[0].ty.ndim != 4 or ("auto_pad" in attr and attr["auto_pad"] not in (b"NOTSET", b"VALID")):
             raise NotImplementedError("Operator ConvInteger is supported for images, with explicit padding")
         return op.nn.conv2d(
             bb.emit(data),

@@ -3,7 +3,8 @@
 A sum over ``k`` of products of 8-bit numbers becomes one over pairs, which ``vpmaddwd`` takes at once::
 
     for i, k: wide[i, k] = int16(data[i, k])
-    for i, j, pair: sums[i, j] += wide[i, 2 * pair] * weights[pair, j].low + wide[i, 2 * pair + 1] * weights[pair, j].high
+    for i, j, pair:
+        sums[i, j] += wide[i, 2 * pair] * weights[pair, j].low + wide[i, 2 * pair + 1] * weights[pair, j].high
 
 Constant weights of 8 bits stay in that size: a word of 16 bits has two of them. ``ScheduleCPU`` then finds a sum of
 products of words. Where sums are float32, as those of depthwise convolutions, only the data are widened beforehand.
@@ -147,49 +148,52 @@ class _Product:
             return _Changed(self.function, {})
         axis, data_dimension, weights_dimension = found
         size = int(axis.dom.extent)
-        pairs = part_count(size, 2)
         wide, nests, buffers = self._widened(data_dimension, size)
-        words, place, own = self._words(axis, weights_dimension, size)
+        words, place, own = self._words(weights_dimension, size)
         if own is not None:
-            nests.append(own)
-            buffers.append(words)
-        block = self.realize.block
-        low, high = (self.data.at(axis, axis.var * 2 + half) for half in (0, 1))
-        factors = self.weights.at(axis, axis.var)
-        value = pair_product(
-            pair(tirx.BufferLoad(wide, low), tirx.BufferLoad(wide, high)),
-            tirx.BufferLoad(words, factors),
-            is_x86=is_x86,
-        )
-        region = [Range.from_min_extent(index, 1) for index in low]
-        region[data_dimension] = Range.from_min_extent(low[data_dimension], 2)
-        reads = [tirx.BufferRegion(wide, region), region_of(words, factors)]
-        extent = tirx.IntImm(INDEX, pairs)
-        iters = [
-            tirx.IterVar(Range(tirx.IntImm(INDEX, 0), extent), each.var, each.iter_type) if each.same_as(axis) else each
-            for each in block.iter_vars
-        ]
-        loop = next(
-            value for each, value in zip(block.iter_vars, self.realize.iter_values, strict=True) if each.same_as(axis)
-        )
-        result, indices = block.body.buffer, list(block.body.indices)
-        store = tirx.BufferStore(result, tirx.BufferLoad(result, indices) + value, indices)
-        notes = {**block.annotations, WIDE_SUMS: True}
-        if place >= 0 and str(words.dtype) == "int16":
-            notes[WIDENED] = True
-        new = SBlock(iters, reads, block.writes, block.name_hint, store, block.init, annotations=notes)
-        body = replace_block(self.function.body, SBlockRealize(self.realize.iter_values, self.realize.predicate, new))
-
-        def shorten(each: Any) -> Any:
-            is_own = each.loop_var.same_as(loop)
-            return tirx.For(each.loop_var, each.min, extent, each.kind, each.body) if is_own else each
-
-        body = tvm_ffi.structural_map(body, (tirx.For, shorten))
+            nests, buffers = [*nests, own], [*buffers, words]
+        block = self._with_pairs(axis, data_dimension, wide=wide, words=words, is_x86=is_x86)
+        body = _shortened(self._with_block(block), self._loop(axis), part_count(size, 2))
         if nests:
             body = insert_before(body, block.name_hint, nests, buffers)
         arrays = {place: lambda array: paired(array, weights_dimension)} if place >= 0 else {}
         params = [words if at == place else each for at, each in enumerate(self.function.params)]
         return _Changed(tirx.PrimFunc(params, body, self.function.ret_type, self.function.attrs), arrays)
+
+    def _with_pairs(self, axis: Any, dimension: int, *, wide: Any, words: Any, is_x86: bool) -> Any:
+        """Return the block with a sum over pairs.
+
+        Args:
+            axis: The axis of the pairs.
+            dimension: Its dimension in the data.
+            wide: The data in 16 bits.
+            words: The pairs of the weights.
+            is_x86: True for the operator of x86.
+        """
+        block = self.realize.block
+        low, high = (self.data.at(axis, axis.var * 2 + half) for half in (0, 1))
+        factors = self.weights.at(axis, axis.var)
+        data = pair(tirx.BufferLoad(wide, low), tirx.BufferLoad(wide, high))
+        value = pair_product(data, tirx.BufferLoad(words, factors), is_x86=is_x86)
+        region = [Range.from_min_extent(index, 1) for index in low]
+        region[dimension] = Range.from_min_extent(low[dimension], 2)
+        bounds = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, part_count(int(axis.dom.extent), 2)))
+        iters = [
+            tirx.IterVar(bounds, each.var, each.iter_type) if each.same_as(axis) else each for each in block.iter_vars
+        ]
+        notes = {WIDENED: True} if self.weights.place >= 0 and str(words.dtype) == "int16" else {}
+        reads = [tirx.BufferRegion(wide, region), region_of(words, factors)]
+        return _with_value(block, value, reads=reads, iters=iters, notes=notes)
+
+    def _with_block(self, block: Any) -> Any:
+        """Return the function's body with another block of the sum."""
+        realize = SBlockRealize(self.realize.iter_values, self.realize.predicate, block)
+        return replace_block(self.function.body, realize)
+
+    def _loop(self, axis: Any) -> Any:
+        """Return the variable of the loop over an axis."""
+        pairs = zip(self.realize.block.iter_vars, self.realize.iter_values, strict=True)
+        return next(value for each, value in pairs if each.same_as(axis))
 
     def _pair_axis(self) -> tuple[Any, int, int] | None:
         """Return the axis of the pairs, and its dimension in both factors; the one that is contiguous in the data."""
@@ -225,7 +229,7 @@ class _Product:
 
         return wide, [elementwise(wide.name, wide, value)], [wide]
 
-    def _words(self, axis: Any, dimension: int, size: int) -> tuple[Any, int, Any]:
+    def _words(self, dimension: int, size: int) -> tuple[Any, int, Any]:
         """Return a buffer of pairs of the weights, the place of its parameter, or the loops that write it."""
         source, place = self.weights.buffer, self.weights.place
         shape = list(source.shape)
@@ -254,24 +258,30 @@ class _Product:
         wide = tirx.decl_buffer(list(source.shape), "float32", name=f"{source.name}_wide")
         nest = elementwise(wide.name, wide, lambda axes: tirx.BufferLoad(source, list(axes)).astype("float32"))
         read = tirx.BufferLoad(wide, list(self.data.load.indices))
-        result, indices = block.body.buffer, list(block.body.indices)
         factor = tirx.BufferLoad(self.weights.buffer, list(self.weights.load.indices))
-        store = tirx.BufferStore(result, tirx.BufferLoad(result, indices) + read * factor, indices)
-        reads = [
-            tirx.BufferRegion(wide, each.region) if each.source.same_as(source) else each for each in block.reads
-        ]
-        new = SBlock(
-            block.iter_vars,
-            reads,
-            block.writes,
-            block.name_hint,
-            store,
-            block.init,
-            annotations={**block.annotations, WIDE_SUMS: True},
-        )
-        body = replace_block(self.function.body, SBlockRealize(self.realize.iter_values, self.realize.predicate, new))
+        reads = [tirx.BufferRegion(wide, each.region) if each.source.same_as(source) else each for each in block.reads]
+        body = self._with_block(_with_value(block, read * factor, reads=reads, iters=block.iter_vars, notes={}))
         body = insert_before(body, block.name_hint, [nest], [wide])
         return _Changed(tirx.PrimFunc(self.function.params, body, self.function.ret_type, self.function.attrs), {})
+
+
+def _with_value(block: Any, value: Any, *, reads: Any, iters: Any, notes: Mapping[str, Any]) -> Any:
+    """Return a block that adds up another value, and has vectors of 32-bit sums."""
+    result, indices = block.body.buffer, list(block.body.indices)
+    store = tirx.BufferStore(result, tirx.BufferLoad(result, indices) + value, indices)
+    notes = {**block.annotations, **notes, WIDE_SUMS: True}
+    return SBlock(iters, reads, block.writes, block.name_hint, store, block.init, annotations=notes)
+
+
+def _shortened(body: Any, variable: Any, size: int) -> Any:
+    """Return a function's body with another size of a loop."""
+
+    def changed(loop: Any) -> Any:
+        if not loop.loop_var.same_as(variable):
+            return loop
+        return tirx.For(loop.loop_var, loop.min, tirx.IntImm(INDEX, size), loop.kind, loop.body)
+
+    return tvm_ffi.structural_map(body, (tirx.For, changed))
 
 
 def _factors(block: Any) -> tuple[Any, Any] | None:

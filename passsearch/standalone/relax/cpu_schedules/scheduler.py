@@ -266,7 +266,9 @@ class Scheduler:
         if WIDENED in annotations:
             # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
             registers = replace(registers, number=registers.number - 1)
-        choose = partial(Tiling.choose, block, reads, lanes=self._sum_lanes(block), registers=registers, constants=constants)
+        choose = partial(
+            Tiling.choose, block, reads, lanes=self._sum_lanes(block), registers=registers, constants=constants
+        )
         has_prefetch = registers.has_prefetch and UNROLLED not in annotations  # words are read in other steps
 
         def steps_of(tiling: Tiling | None) -> int:

@@ -36,8 +36,8 @@ LARGEST_SUM = 2**31 - 1
 """Limit of int32."""
 
 ROUNDING = 1.5 * 2**23
-"""A float32 has no bits behind the point after it is added to this number: what is left is the nearest integer, the even
-one of two equally near."""
+"""A float32 has no bits behind the point after it is added to this number: what is left is the nearest integer, the
+even one of two equally near."""
 
 MOVES = frozenset(
     {"relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.strided_slice", "relax.take"}
@@ -48,7 +48,8 @@ MOVES = frozenset(
 def IntegerOperators() -> Any:  # noqa: N802
     """Return a pass that computes products of quantised tensors in integers and stores 8 bits between operators.
 
-    Products that stay in float32 are named in an attribute of their function. Without quantised tensors nothing changes.
+    Products that stay in float32 are named in an attribute of their function. Without quantised tensors nothing
+    changes.
     """
 
     def rewrite(module: Any, _context: Any) -> Any:
@@ -172,7 +173,9 @@ class _Products(_Writer):
         if source is None or not source.is_per_tensor or not _has_constant_scales(call):
             return call
         own = _parameters(call)
-        is_same = own.is_per_tensor and own.scale.ravel() == source.scale.ravel() and own.zero.ravel() == source.zero.ravel()
+        is_same = (
+            own.is_per_tensor and own.scale.ravel() == source.scale.ravel() and own.zero.ravel() == source.zero.ravel()
+        )
         return source.integers if is_same and own.zero.dtype == source.zero.dtype else call
 
     def _moved(self, call: Any) -> Any:
@@ -239,7 +242,9 @@ class _Product:
 
     def _bound(self, steps: int) -> bool:
         """Return True if a sum of this many products may be too large for int32."""
-        largest = 128 if (values := self.weights.constant) is None else int(np.abs(values.astype("int32")).max(initial=0))
+        largest = (
+            128 if (values := self.weights.constant) is None else int(np.abs(values.astype("int32")).max(initial=0))
+        )
         return steps * 255 * max(largest, 1) > LARGEST_SUM
 
     def _scaled(self, sums: Any, correction: Any, scale: Any, shape: Sequence[int]) -> Any:
@@ -433,7 +438,7 @@ class _Arithmetic(_Writer):
         return self.emit(relax.op.subtract(self.emit(relax.op.add(value, shift)), shift))
 
     def _scaled(self, operand: Any, factor: float) -> Any:
-        """Return an operand times a positive factor, which is multiplied with constants where nothing else reads them."""
+        """Return an operand times a positive factor, which constants take where nothing else reads them."""
         if isinstance(operand, tvm.ir.GenericConst):
             return relax.const(operand.value.numpy() * np.float32(factor), "float32")
         if (floats := self._floats(operand, factor)) is not None:
