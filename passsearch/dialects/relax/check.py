@@ -223,7 +223,7 @@ def _loss() -> Any:
 
 _LOOPS = ("LegalizeOps",)
 _GROUPS = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps")
-_INTEGERS = "passsearch.standalone.relax.graph_rewrites.integer_operators:IntegerOperators"
+_INTEGERS = "passsearch.standalone.relax.integers:IntegerOperators"
 _CASES: dict[str, PassCase] = {
     "AdjustMatmulOrder": PassCase(_product_of_products),
     "AnnotateTIROpPattern": PassCase(_conv_bias_relu, _LOOPS),

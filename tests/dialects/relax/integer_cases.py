@@ -22,8 +22,8 @@ from passsearch.standalone.relax.cpu_schedules import PairProducts, ScheduleCPU
 from passsearch.standalone.relax.deployment.lowering import lower, target_options
 from passsearch.standalone.relax.graph_rewrites.cancel_transpositions import CancelTranspositions
 from passsearch.standalone.relax.graph_rewrites.fold_constant import FoldConstant
-from passsearch.standalone.relax.graph_rewrites.integer_operators import NOTES, IntegerOperators
 from passsearch.standalone.relax.graph_rewrites.layouts import ConvertLayout
+from passsearch.standalone.relax.integers import NOTES, IntegerOperators
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 

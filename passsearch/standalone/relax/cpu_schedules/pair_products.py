@@ -36,6 +36,9 @@ from .sizes import part_count
 WIDE_SUMS = "passsearch.wide_sums"
 """Annotation of a block whose sums have 32 bits, whatever the results of the function have."""
 
+SUM_BITS = 32
+"""These bits."""
+
 INTEGERS = ("int8", "uint8", "int16")
 """Types of the factors."""
 

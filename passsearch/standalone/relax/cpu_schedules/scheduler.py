@@ -17,7 +17,7 @@ from .edits import WIDENED
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns
-from .pair_products import WIDE_SUMS
+from .pair_products import SUM_BITS, WIDE_SUMS
 from .parts import Parts
 from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
 from .reductions import schedule_reduction
@@ -38,10 +38,6 @@ out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, f
 MOST_READS = 64
 """Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
 writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
-
-
-SUM_BITS = 32
-"""Bits of a sum of products of integers."""
 
 
 class Scheduler:
