@@ -11,7 +11,8 @@ leave such, which are fused with them. (Jacob et al., "Quantization and training
 integer-arithmetic-only inference", 2018; there the factors are integers as well.)
 
 ``IntegerOperators`` (``integer_operators.py``) moves integers through the graph and replaces products
-(``products.py``); then the conversions that are left are written out (``arithmetic.py``). ``PairProducts`` makes the sums fast.
+(``products.py``); then the conversions that are left are written out (``arithmetic.py``). ``PairProducts`` makes the
+sums fast.
 """
 
 from .integer_operators import NOTES, IntegerOperators
