@@ -101,10 +101,11 @@ class Arithmetic(Writer):
             return None
         info, zero = np.iinfo(target.zero.dtype), int(target.zero.ravel()[0])
         value = self._scaled(target.integers, 1 / float(target.scale.ravel()[0]))
-        value = self.emit(relax.op.clip(value, float(info.min - zero), float(info.max - zero)))
-        # TVM makes no vectors of nearbyint of the polynomials of ExpandMath.
+        # TVM makes no vectors of nearbyint of the polynomials of ExpandMath, and would cancel a shift without the bounds.
         shift = relax.const(np.float32(ROUNDING), "float32")
-        return self.emit(relax.op.subtract(self.emit(relax.op.add(value, shift)), shift))
+        shifted = self.emit(relax.op.add(value, shift))
+        clipped = self.emit(relax.op.clip(shifted, *(float(each - zero) + ROUNDING for each in (info.min, info.max))))
+        return self.emit(relax.op.subtract(clipped, shift))
 
     def _scaled(self, operand: Any, factor: float) -> Any:
         """Return an operand times a positive factor, which constants take where nothing else reads them."""
