@@ -68,6 +68,7 @@ def measure(network: str, arguments: argparse.Namespace) -> dict[str, Any]:
         processes=arguments.processes,
         rounds=arguments.rounds,
         tolerance=TOLERANCE,
+        engines_python=arguments.python,
     )
     kept = ("failure", "fastest_s", "compile_s", "deviation", "process_fastest_s")
     rows = {row["engine"]: {key: row[key] for key in kept if key in row} for row in document["rows"]}
@@ -105,7 +106,7 @@ def main() -> None:
         processes=3,
         rounds=3,
         folder=("quantized_networks", "where the networks are"),
-        python=(sys.executable, "interpreter that makes them"),
+        python=(sys.executable, "interpreter that makes them and has the engines"),
         out=RESULTS / "integer_networks.json",
         table=(False, "print Markdown, and measure nothing"),
     )
