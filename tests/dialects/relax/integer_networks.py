@@ -152,7 +152,8 @@ def binary(kind: str, shape: Sequence[int], other: Sequence[int], **attributes: 
     network = Network()
     left = network.rounded(network.input(*shape), 0.03, 10)
     right = network.rounded(network.input(*other, seed=5), 0.07, -20, "int8")
-    network.output(network.rounded(network.node(kind, left, right, **attributes), 0.06, 100), step=0.06)
+    # No simple multiple of the others: a value between two steps is rounded one way or the other.
+    network.output(network.rounded(network.node(kind, left, right, **attributes), 0.0613, 100), step=0.0613)
     return network
 
 

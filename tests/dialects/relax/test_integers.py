@@ -8,8 +8,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from integer_networks import FAULTY, write
 
-LARGEST_MEAN = 0.1
-"""Steps by which outputs may differ on average: sums of two tensors often lie between two steps."""
+LARGEST_MEAN = 0.07
+"""Steps by which outputs may differ on average, since some values lie between two steps."""
 
 
 def test_integer_networks_give_the_outputs_of_onnx_runtime(cases: Any, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ class Arithmetic(Writer):
             return None
         info, zero = np.iinfo(target.zero.dtype), int(target.zero.ravel()[0])
         value = self._scaled(target.integers, 1 / float(target.scale.ravel()[0]))
-        # TVM makes no vectors of nearbyint of the polynomials of ExpandMath, and would cancel a shift without the bounds.
+        # TVM makes no vectors of nearbyint of ExpandMath's polynomials, and would cancel a shift without the bounds.
         shift = relax.const(np.float32(ROUNDING), "float32")
         shifted = self.emit(relax.op.add(value, shift))
         clipped = self.emit(relax.op.clip(shifted, *(float(each - zero) + ROUNDING for each in (info.min, info.max))))

@@ -100,8 +100,8 @@ class _Products(Writer):
             axis = order.index(source.axis)
         integers: Any
         if name_of(call) == "relax.permute_dims" and isinstance(source.integers, tvm.ir.GenericConst):
-            order = [int(each) for each in call.attrs.axes] if call.attrs.axes is not None else None
-            array = np.ascontiguousarray(np.transpose(source.integers.value.numpy(), order))
+            turned = [int(each) for each in call.attrs.axes] if call.attrs.axes is not None else None
+            array = np.ascontiguousarray(np.transpose(source.integers.value.numpy(), turned))
             integers = relax.const(array, str(array.dtype))
         else:
             integers = self.emit(relax.Call(call.op, [source.integers, *call.args[1:]], call.attrs))
