@@ -27,6 +27,9 @@ from passsearch.measure import mean_ratio
 NETWORKS = ("resnet50", "mobilenet_v2", "ssdlite320_mobilenet_v3_large", "bert_base", "shufflenet_v2_x1_0")
 PLAIN, INTEGER = "relax:nhwc-schedule-cpu", "relax:integer-schedule-cpu"
 RIVALS = ("onnxruntime", "openvino")
+ROUNDED = ("bert_base",)
+"""Networks of so many roundings that two ways to compute them in float32 deviate by more than is allowed."""
+
 TOLERANCE = 2.0
 """All outputs are admitted: their deviation is what is to be stated."""
 
@@ -69,6 +72,7 @@ def measure(network: str, arguments: argparse.Namespace) -> dict[str, Any]:
         rounds=arguments.rounds,
         tolerance=TOLERANCE,
         engines_python=arguments.python,
+        reference="import" if network in ROUNDED else "source",
     )
     kept = ("failure", "fastest_s", "compile_s", "deviation", "process_fastest_s")
     rows = {row["engine"]: {key: row[key] for key in kept if key in row} for row in document["rows"]}

@@ -24,9 +24,17 @@ def network(name: str) -> tuple[Any, Any]:
     if name == "bert_base":
         from transformers import BertConfig, BertModel
 
-        bert = BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=False).eval()
-        bert.config.return_dict = False
-        return bert, torch.randint(0, 30000, (1, TOKENS))
+        bert = BertModel(BertConfig(attn_implementation="eager"), add_pooling_layer=False)
+
+        class States(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.bert = bert
+
+            def forward(self, tokens: Any) -> Any:
+                return self.bert(input_ids=tokens).last_hidden_state
+
+        return States().eval(), torch.randint(0, 30000, (1, TOKENS))
     import torchvision
 
     if name.startswith("ssd"):
