@@ -201,6 +201,19 @@ def _tokens_as_image() -> Any:
     return _network([(1, 12, 8)], emit_network)
 
 
+def _quantized_product() -> Any:
+    scale, zero = relax.const(np.float32(0.5), "float32"), relax.const(np.uint8(3), "uint8")
+    weights = relax.const(np.random.default_rng(0).integers(-9, 9, (8, 16)).astype("int8"), "int8")
+
+    def emit_network(emit: Any, data: Any) -> Any:
+        integers = emit(op.quantize(data, scale, zero, axis=-1, out_dtype="uint8"))
+        floats = emit(op.dequantize(integers, scale, zero, axis=-1, out_dtype="float32"))
+        factors = emit(op.dequantize(weights, scale, relax.const(np.int8(0), "int8"), axis=-1, out_dtype="float32"))
+        return emit(op.matmul(floats, factors))
+
+    return _network([(4, 8)], emit_network)
+
+
 def _loss() -> Any:
     def emit_network(emit: Any, data: Any) -> Any:
         return emit(op.sum(emit(op.exp(data))))
@@ -210,6 +223,7 @@ def _loss() -> Any:
 
 _LOOPS = ("LegalizeOps",)
 _GROUPS = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps")
+_INTEGERS = "passsearch.standalone.relax.integers:IntegerOperators"
 _CASES: dict[str, PassCase] = {
     "AdjustMatmulOrder": PassCase(_product_of_products),
     "AnnotateTIROpPattern": PassCase(_conv_bias_relu, _LOOPS),
@@ -239,12 +253,14 @@ _CASES: dict[str, PassCase] = {
     "FuseTIR": PassCase(_conv_bias_relu, _GROUPS),
     "FuseTransposeMatmul": PassCase(_transposed_product),
     "Gradient": PassCase(_loss),
+    "IntegerOperators": PassCase(_quantized_product),
     "LegalizeOps": PassCase(_conv_bias_relu),
     "MergeProducts": PassCase(_products_of_constants),
     # These read a tuning database, or tune for minutes to make one.
     "MetaScheduleTuneIRMod": PassCase(_conv_bias_relu, must_change=False, can_run=False),
     "MetaScheduleApplyDatabase": PassCase(_conv_bias_relu, must_change=False, can_run=False),
     "MetaScheduleTuneTIR": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "PairProducts": PassCase(_quantized_product, (_INTEGERS, *_GROUPS, "FuseTIR")),
     "RemoveRedundantReshape": PassCase(_double_reshape),
     "ReorderPermuteDimsAfterConcat": PassCase(_joined_transposes),
     "RewriteDataflowReshape": PassCase(_reshape_between, _LOOPS),

@@ -24,6 +24,7 @@ from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
+from passsearch.dialects.relax.importers.onnx_integers import INTEGERS
 from passsearch.dialects.relax.importers.onnx_ranges import RANGES
 
 
@@ -31,7 +32,7 @@ def read(source: ModelSource) -> tvm.IRModule:
     """Return the graph, its weights as constants."""
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
-    converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, **RANGES, "Clip": _Clip, "Pad": _Pad}
+    converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, **INTEGERS, **RANGES, "Clip": _Clip, "Pad": _Pad}
     # TVM has no interface to replace a converter, so its table is patched during the import. TVM also calls ONNX's
     # checker, which writes out the whole network with its weights, and only warns; so it is left out.
     importer, model = onnx_frontend.ONNXGraphImporter, onnx_weights.load(source.path)

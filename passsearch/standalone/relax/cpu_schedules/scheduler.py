@@ -17,6 +17,7 @@ from .edits import WIDENED
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns
+from .pair_products import SUM_BITS, WIDE_SUMS
 from .parts import Parts
 from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
 from .reductions import schedule_reduction
@@ -261,7 +262,9 @@ class Scheduler:
         if WIDENED in annotations:
             # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
             registers = replace(registers, number=registers.number - 1)
-        choose = partial(Tiling.choose, block, reads, lanes=self._lanes, registers=registers, constants=constants)
+        choose = partial(
+            Tiling.choose, block, reads, lanes=self._sum_lanes(block), registers=registers, constants=constants
+        )
         has_prefetch = registers.has_prefetch and UNROLLED not in annotations  # words are read in other steps
 
         def steps_of(tiling: Tiling | None) -> int:
@@ -276,13 +279,18 @@ class Scheduler:
         tiling = choose(settings=settings, prefetch_steps=steps)
         return tiling, steps_of(tiling)
 
+    def _sum_lanes(self, block: Any) -> int:
+        """Return the elements of a vector of sums; results of 8 bits have sums of 32."""
+        is_wide = WIDE_SUMS in self._schedule.get(block.block_rv).annotations
+        return self._registers.bits // SUM_BITS if is_wide else self._lanes
+
     def _keeps_weights(self, tiling: Tiling) -> bool:
         keep_weights = self._settings.keep_weights
         return tiling.keep_weights if keep_weights is None else keep_weights
 
     def _tile_shared(self, block: Any, reads: list[Access]) -> list[str]:
         """Schedule a sum of products whose operands share the axis of the vectors, as depthwise convolutions do."""
-        window = OutputWindow.choose(block, reads, lanes=self._lanes, settings=self._settings)
+        window = OutputWindow.choose(block, reads, lanes=self._sum_lanes(block), settings=self._settings)
         if window is None:
             return []
         *_, row, _ = [axis.dom for axis in block.iters if axis.kind == "S"]

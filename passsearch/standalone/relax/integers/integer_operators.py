@@ -1,0 +1,132 @@
+"""The pass that computes quantised networks in integers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax.expr_functor import mutator
+
+from .arithmetic import Arithmetic
+from .products import Convolution, MatrixProduct
+from .quantized import Writer, has_constant_scales, name_of, parameters, text_of
+
+NOTES = "passsearch.float_operators"
+"""Attribute of a function with a line for each product of quantised operands that stays in float32, with the reason."""
+
+PRODUCTS = ("relax.nn.conv2d", "relax.matmul")
+
+MOVES = frozenset(
+    {"relax.reshape", "relax.flatten", "relax.squeeze", "relax.expand_dims", "relax.strided_slice", "relax.take"}
+)
+"""Operators whose first operand has the elements of the result, in other places."""
+
+
+def IntegerOperators() -> Any:  # noqa: N802
+    """Return a pass that computes products of quantised tensors in integers and stores 8 bits between operators.
+
+    Products that stay in float32 are named in an attribute of their function. Without quantised tensors nothing
+    changes.
+    """
+
+    def rewrite(module: Any, _context: Any) -> Any:
+        if not any(_quantizes(function) for _, function in module.functions_items()):
+            return module
+        module = _rewritten(relax.transform.Normalize()(module), _Products)
+        module = relax.transform.DeadCodeElimination()(module)
+        module = _rewritten(module, Arithmetic)
+        return relax.transform.DeadCodeElimination()(module)
+
+    return tvm.transform.module_pass(rewrite, opt_level=0, name="IntegerOperators")
+
+
+def _quantizes(function: Any) -> bool:
+    calls: list[str] = []
+    if isinstance(function, relax.Function):
+        relax.analysis.post_order_visit(function, lambda each: calls.append(name_of(each)))
+    return "relax.quantize" in calls or "relax.dequantize" in calls
+
+
+def _rewritten(module: Any, writer_class: Any) -> Any:
+    writer = writer_class(module)
+    for name, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            writer.notes = []
+            changed = writer.visit_expr(function)
+            writer.builder_.update_func(name, changed.with_attr(NOTES, writer.notes) if writer.notes else changed)
+    return writer.builder_.finalize()
+
+
+@mutator
+class _Products(Writer):
+    """Moves integers through operators that keep them, and replaces products by those of integers."""
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        name = name_of(call)
+        if name == "relax.quantize":
+            return self._requantized(call)
+        if name in PRODUCTS:
+            return self._product(call)
+        if name in MOVES or name in ("relax.permute_dims", "relax.nn.max_pool2d"):
+            return self._moved(call)
+        return self._joined(call) if name == "relax.concat" else call
+
+    def _requantized(self, call: Any) -> Any:
+        """Return integers that were made floats for the same scale and zero point as they were."""
+        source = self.quantized(call.args[0])
+        if source is None or not source.is_per_tensor or not has_constant_scales(call):
+            return call
+        own = parameters(call)
+        is_same = (
+            own.is_per_tensor and own.scale.ravel() == source.scale.ravel() and own.zero.ravel() == source.zero.ravel()
+        )
+        return source.integers if is_same and own.zero.dtype == source.zero.dtype else call
+
+    def _moved(self, call: Any) -> Any:
+        source = self.quantized(call.args[0])
+        if source is None:
+            return call
+        axis = source.axis
+        if not source.is_per_tensor:
+            if name_of(call) != "relax.permute_dims":
+                return call
+            axes = call.attrs.axes
+            rank = len(call.ty.shape)
+            order = [int(each) % rank for each in axes] if axes is not None else list(range(rank))[::-1]
+            axis = order.index(source.axis)
+        integers: Any
+        if name_of(call) == "relax.permute_dims" and isinstance(source.integers, tvm.ir.GenericConst):
+            turned = [int(each) for each in call.attrs.axes] if call.attrs.axes is not None else None
+            array = np.ascontiguousarray(np.transpose(source.integers.value.numpy(), turned))
+            integers = relax.const(array, str(array.dtype))
+        else:
+            integers = self.emit(relax.Call(call.op, [source.integers, *call.args[1:]], call.attrs))
+        return replace(source, integers=integers, axis=axis).call()
+
+    def _joined(self, call: Any) -> Any:
+        if not isinstance(call.args[0], relax.Tuple):
+            return call
+        parts = [self.quantized(each) for each in call.args[0].fields]
+        known = [each for each in parts if each is not None and each.is_per_tensor]
+        same = {(float(each.scale.ravel()[0]), int(each.zero.ravel()[0]), str(each.zero.dtype)) for each in known}
+        if len(known) < len(parts) or len(same) > 1:
+            return call
+        joined = relax.Call(call.op, [relax.Tuple([each.integers for each in known]), *call.args[1:]], call.attrs)
+        return replace(known[0], integers=self.emit(joined)).call()
+
+    def _product(self, call: Any) -> Any:
+        data, weights = (self.quantized(each) for each in call.args)
+        if data is None or weights is None:
+            if data is not None or weights is not None:
+                self.notes.append(f"{text_of(call)}: an operand is not quantised")
+            return call
+        write = Convolution if name_of(call) == "relax.nn.conv2d" else MatrixProduct
+        product = write(call, data, weights, self.emit)
+        if reason := product.refusal():
+            self.notes.append(f"{text_of(call)}: {reason}")
+            return call
+        return product.call()

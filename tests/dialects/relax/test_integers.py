@@ -1,0 +1,33 @@
+"""Quantised networks in integers give the outputs of ONNX Runtime, which computes them in float32 as written."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from integer_networks import FAULTY, write
+
+LARGEST_MEAN = 0.07
+"""Steps by which outputs may differ on average, since some values lie between two steps."""
+
+
+def test_integer_networks_give_the_outputs_of_onnx_runtime(cases: Any, tmp_path: Path) -> None:
+    names = write(tmp_path)
+    results = {case["case"]: case for case in cases("integer_cases.py", str(tmp_path))}
+    right = {name: case for name, case in results.items() if not name.startswith("fault")}
+    assert right.keys() == {*names}
+    assert all(all(case["types"]) for case in right.values())
+    deviations = {name: (case["largest"], case["mean"]) for name, case in right.items()}
+    assert {name: each for name, each in deviations.items() if each[0] > 1.01 or each[1] > LARGEST_MEAN} == {}
+    # Products and convolutions are exact; one that is not quantised stays in float32 and is named.
+    kinds = ("conv", "depthwise", "product", "attention", "residual", "QLinearConv", "QLinearMatMul", "QGemm")
+    in_pairs = {name for name, case in right.items() if case["in_pairs"]}
+    products = {name for name in names if name.startswith((*kinds, "ConvInteger", "MatMulInteger", "DynamicQ"))}
+    assert products - in_pairs == {"conv odd groups"} and not in_pairs - products
+    assert all(deviations[name][1] < 0.01 for name in products)
+    notes = {name: case["notes"] for name, case in right.items() if case["notes"]}
+    assert notes == {"float operand": ["matmul to 4x16: an operand is not quantised"]}
+    faults = {name: case["mean"] for name, case in results.items() if name.startswith("fault")}
+    assert len(faults) == 2 * len(FAULTY)
+    assert {name: mean for name, mean in faults.items() if mean <= LARGEST_MEAN} == {}
