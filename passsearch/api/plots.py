@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from passsearch.errors import UserError
 from passsearch.objectives import THROUGHPUT
 from passsearch.report import (
     RunRecord,
@@ -11,8 +12,10 @@ from passsearch.report import (
     kernels_chart,
     pareto_chart,
     plotly_figure,
+    precision_chart,
     space_chart,
 )
+from passsearch.results import PrecisionDecision
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Plots:
     record: RunRecord
 
     def __repr__(self) -> str:
-        return "plots: history(), pareto(), space(), kernels(), ablation()"
+        return "plots: history(), pareto(), space(), kernels(), precision(), ablation()"
 
     def history(self) -> Any:
         """Return the gain of every candidate over the time of the search, and the best one until then.
@@ -59,6 +62,19 @@ class Plots:
             UserError: plotly is not installed, or the run has no times of kernels.
         """
         return plotly_figure(kernels_chart(self.record))
+
+    def precision(self) -> Any:
+        """Return the error of outputs and the time of an inference by the precision of weights.
+
+        Raises:
+            UserError: plotly is not installed, or the run decided on no precision.
+        """
+        decision = self.record.result.precision
+        if not isinstance(decision, PrecisionDecision):
+            raise UserError(
+                "The run decided on no precision of weights; search with --precision weights --budget SHARE."
+            )
+        return plotly_figure(precision_chart(decision))
 
     def ablation(self, *, metric: str = THROUGHPUT.name, kind: str = "ladder") -> Any:
         """Return what every pass of the winner is worth.

@@ -72,7 +72,9 @@ def recorded_session(
     # rebuilt must be what the run built.
     reference = document.get("reference")
     compared = None if reference is None else RecordedReference(reference, folder / EXPECTED)
-    session = replace(session, recorded=compared)
+    # Edge inputs are judged as the run judged them.
+    budget = recorded["tolerance"] if document.get("precision") else None
+    session = replace(session, recorded=compared, budget=budget)
     return replace(session, own_factories=factories, paths=(*session.paths, *(paths if trust else ())))
 
 

@@ -16,6 +16,7 @@ from passsearch.api.common import (
     network_session,
     open_evaluator,
     progress_callback,
+    refuse_narrow_weights,
     refuse_unreadable,
 )
 from passsearch.api.compiled_function import compiled_function
@@ -26,6 +27,7 @@ from passsearch.api.rivals import Rivals
 from passsearch.catalog import find_folders
 from passsearch.core import (
     DEADLINE_S,
+    FLOAT32,
     SOURCE,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
@@ -189,6 +191,8 @@ def tune(
     confirm: int = USUAL_REPETITIONS,
     keep_throughput: float = 0.98,
     tolerance: float | None = None,
+    precision: str = FLOAT32,
+    budget: float | None = None,
     reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
@@ -215,6 +219,10 @@ def tune(
         confirm: Fewest fresh compiles that confirm the winner; up to nine are made while the verdict is not clear. 0
             leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where no objective is throughput or latency.
+        precision: ``float32``, or ``weights`` to store each layer's constant weights in fewer bits where that is faster
+            and ``budget`` allows it.
+        budget: Largest deviation of outputs by that, as a share of the largest output, on ``samples`` or else on random
+            inputs.
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
         sampler: Strategy: auto, graph, nsga2 or random.
@@ -231,15 +239,18 @@ def tune(
     """
     network, limits = NetworkOptions.of(locals()), Limits.of(locals())
     begin_s, objectives = monotonic(), parse_objectives(objective)
+    _check_budget(precision, budget)
     # Before anything else uses the folder and says that this command works without it.
     if out is None and (problem := cache_problem()):
         raise UserError(
             f"The run would be kept in the cache folder `{user_cache_folder()}`, which cannot be written ({problem}); "
             "name another folder: --out DIR (out=)."
         )
-    session = network_session(model, example_inputs, network, limits, plans)
+    session = replace(network_session(model, example_inputs, network, limits, plans), budget=budget)
     # Before the network is imported and its baseline built, which may take minutes.
     refuse_unreadable(objectives, session)
+    if budget is not None:
+        refuse_narrow_weights(objectives, session)
     options = RunOptions(
         objectives,
         trials,
@@ -260,6 +271,20 @@ def tune(
         # All code of this run was named in this very call.
         return TuneResult(
             run.execute(folder, report, spent_s=monotonic() - begin_s), folder, catalogs=catalogs, trust=True
+        )
+
+
+def _check_budget(precision: str, budget: float | None) -> None:
+    """Refuse a budget without something to decide by it, and a decision without a budget.
+
+    Raises:
+        UserError: One of the two is missing.
+    """
+    if precision == FLOAT32 and budget is not None:
+        raise UserError("A budget is the error that narrower weights may cause, so `precision` has to be `weights`.")
+    if precision != FLOAT32 and budget is None:
+        raise UserError(
+            "Narrower weights need the error that they may cause, as a share of the largest output: --budget 0.01"
         )
 
 

@@ -18,6 +18,8 @@ from passsearch.cli.options import (
 )
 from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS, print_note, print_result, split_names
 from passsearch.core import (
+    FLOAT32,
+    PRECISIONS,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
     folder_bytes,
@@ -112,6 +114,21 @@ def tune(
         str | None,
         typer.Option(metavar="A,B", help="Also search these passes, which the catalog uses only on request."),
     ] = None,
+    precision: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(PRECISIONS),
+            help="`weights` stores each layer's weights in fewer bits where that is faster and `--budget` allows it.",
+        ),
+    ] = FLOAT32,
+    budget: Annotated[
+        float | None,
+        number_option(
+            "budget",
+            metavar="SHARE",
+            text="Deviation of outputs that narrower weights may cause, as a share of the largest output.",
+        ),
+    ] = None,
     sampler: Annotated[
         str,
         typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2 or random."),
@@ -142,6 +159,8 @@ def tune(
             passes=split_names(passes),
             additional=split_names(additional) or (),
             **shared,
+            precision=precision,
+            budget=budget,
             sampler=sampler,
             remember=not fresh,
             rivals=split_names(rivals),

@@ -45,6 +45,11 @@ Of 33 correct builds of a decoder on large inputs, the worst deviated by 2.4 tim
 (docs/evidence/measurement.md).
 """
 
+UNSTABLE, UNSTABLE_MARGIN = 1e-3, 16.0
+"""Change of the reference from which on the case is unstable, and the factor there: an attention that takes another
+maximum changes by jumps, of which few movements of the inputs find the largest. TVM's own build of ``zoo:llama_decode``
+deviates on large inputs by 6.6 times the change."""
+
 MOST_ALLOWED = 0.5
 """Largest deviation that an unstable reference allows: outputs that are all 0 deviate by 1 of the largest."""
 
@@ -56,7 +61,8 @@ def allowed_deviation(limit: float, change: float) -> float:
         limit: Largest deviation where it does not.
         change: Change of its outputs when the inputs move by one rounding, as a share of the largest.
     """
-    return max(limit, min(CHANGE_MARGIN * change, MOST_ALLOWED))
+    margin = UNSTABLE_MARGIN if change > UNSTABLE else CHANGE_MARGIN
+    return max(limit, min(margin * change, MOST_ALLOWED))
 
 
 def strict_limit(dtypes: Iterable[str], *, quantizes: bool = False) -> float:
@@ -82,6 +88,9 @@ PASSES, CONSTANTS, LOWERING, CODEGEN, WRITING = COMPILE_PARTS = (
 
 FOLDING = "FoldConstant"
 """Name of the pass that evaluates constants. TVM's own compiles every constant expression and runs it."""
+
+NARROWING = "NarrowWeights"
+"""Name of the pass that stores weights in fewer bits: an error budget is for pipelines with it."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ from passsearch.core.rules import ArgumentRule, Choice, FilePath, Kind, Names, N
 SOURCE, IMPORT = REFERENCES = ("source", "import")
 """What outputs are compared with: those of the network's own framework, or of the import built without passes."""
 
+FLOAT32, WEIGHTS = PRECISIONS = ("float32", "weights")
+"""What a search decides on the precision of weights: nothing, or the precision of every layer under an error budget."""
+
 R = TypeVar("R", bound="_Options")
 
 FLAG = Kind((bool,), "True or False", "True")
@@ -216,6 +219,7 @@ NUMBERS: Mapping[str, Number] = {
     "seed": Number(0, 0, most=2**32 - 1),
     "confirm": Number(0, 3),
     "keep_throughput": Number(0, 0.98, most=1, whole=False),
+    "budget": Number(1e-6, 0.01, most=1, whole=False),
     "rounds": Number(2, 6),
     "processes": Number(1, 3),
     "threads": Number(1, 2),
@@ -244,6 +248,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "engines_python": FilePath("a Python interpreter", '"venv/bin/python"'),
     "pipelines": Names('["O2", "O3"]'),
     "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"', str),
+    "precision": Choice(PRECISIONS),
     "sampler": Kind(_TEXT, "the name of a strategy", '"auto"'),
     "protocol": Kind(_TEXT, "the name of a protocol", '"paired"'),
     "cache": Kind(_TEXT, "the state of the caches", '"warm"'),

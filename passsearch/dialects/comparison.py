@@ -23,6 +23,10 @@ MOST_SLICES = 4096
 SLICE_FLOOR = 8.0
 """Machine epsilons of the largest output below which a slice's deviation says nothing."""
 
+SEVERAL_SCALES = 100.0
+"""Quotient of the magnitudes of two slices from which on an output has several scales: a detector's boxes in pixels
+stand beside scores up to 1."""
+
 MOST_TIES = 1e-4
 """Largest share of an output of integers that may differ: rounding decides between scores that are nearly equal."""
 
@@ -197,6 +201,43 @@ def slice_deviation(actual: Array, expected: Array, changes: Mapping[int, Array]
         # Where the change is unknown, rounding may explain much: only a slice that is lost counts, and none of zeros.
         counts = (found > floor + change) if changes is not None else (found > scales / 2) & (scales > floor)
         shares = np.where(counts, found / np.maximum(scales, TINY), 0.0)
+        place = int(shares.argmax())
+        if shares[place] > worst:
+            worst, where = float(shares[place]), f"slice {place} of axis {axis}"
+    return min(worst, 1 / TINY), where
+
+
+def scaled_deviation(actual: Array, expected: Array, changes: Mapping[int, Array] | None) -> tuple[float, str]:
+    """Return the largest deviation of a slice of an output with several scales, by the slice's own, and it in words.
+
+    Rounding in a sum with large terms moves small results by a share of the large ones, as in a hidden state with few
+    large channels. It shows in the reference too: where the inputs move by one rounding, such a slice changes by a
+    larger share of its scale than the whole output does of its own. That quotient is how much more it may deviate.
+
+    Args:
+        actual: The output.
+        expected: The reference's output.
+        changes: See ``slice_deviation``; without them nothing is known of a slice.
+
+    Returns:
+        0 for an output with one scale.
+    """
+    worst, where = 0.0, ""
+    if changes is None or actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return worst, where
+    for axis in slice_axes(expected):
+        change, scales = changes.get(axis), slice_magnitudes(expected, axis)
+        largest, floor = float(scales.max(initial=0.0)), SLICE_FLOOR * float(np.finfo(expected.dtype).eps)
+        used = scales > floor * largest
+        # The first axis has samples and not quantities.
+        if axis == 0 or change is None or not used.any() or largest <= SEVERAL_SCALES * scales[used].min():
+            continue
+        with np.errstate(invalid="ignore"):
+            found = slice_magnitudes(actual.astype("float64") - expected.astype("float64"), axis)
+        moved = change / np.maximum(scales, TINY)
+        sensitivity = np.maximum(moved / max(float(change.max()) / max(largest, TINY), TINY), 1.0)
+        counts = used & (found > floor * largest + CHANGE_MARGIN * change)
+        shares = np.where(counts, found / np.maximum(scales * sensitivity, TINY), 0.0)
         place = int(shares.argmax())
         if shares[place] > worst:
             worst, where = float(shares[place]), f"slice {place} of axis {axis}"

@@ -72,6 +72,8 @@ class Dialect:
         drops_nan: Operators that make numbers of NaN, whatever passes do.
         padding_prover: ``module:function`` that proves how a module with open sizes may be padded; loaded only in a
             worker. Empty if the dialect has none.
+        weight_rounding: ``module:function`` that makes a ``passsearch.dialects.rounding.Rounding`` of a module; loaded
+            only in a worker. Empty for a dialect that narrows no weights.
         has_cases: True if one build can have several entry functions, so that cases can be weighed.
     """
 
@@ -95,6 +97,7 @@ class Dialect:
     reference_passes: tuple[str, ...] = ()
     drops_nan: frozenset[str] = frozenset()
     padding_prover: str = ""
+    weight_rounding: str = ""
     has_cases: bool = False
 
     @property

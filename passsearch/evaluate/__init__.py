@@ -21,6 +21,7 @@ from passsearch.evaluate.pool import LOG, OVERTIME
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import Built, FreshCompile, Network
+from passsearch.evaluate.rounded import RoundedChoice, RoundedOutputs, RoundedWeights, used_budget
 from passsearch.evaluate.sequence_check import check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
@@ -87,6 +88,9 @@ __all__ = [
     "RecordedEdge",
     "RecordedReference",
     "Region",
+    "RoundedChoice",
+    "RoundedOutputs",
+    "RoundedWeights",
     "Samples",
     "Session",
     "StateGraph",
@@ -111,4 +115,5 @@ __all__ = [
     "recorded_edges",
     "sign",
     "summarize_conditions",
+    "used_budget",
 ]

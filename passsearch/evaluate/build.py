@@ -165,6 +165,8 @@ class Builder:
         if reason:
             return record, Agreement(None, allowance.limit, cannot_run_reason=reason)
         assert record.verification is not None
+        if not candidate.pipeline.passes:
+            self.verification.note_plain(record.verification)
         agreement = judge(record.verification, allowance)
         return record, self.proof.allow_lost_nan(record.verification, agreement, allowance)
 

@@ -23,6 +23,7 @@ from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Built, FreshCompile
+from passsearch.evaluate.rounded import RoundedWeights
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.signature import origin_of
 from passsearch.evaluate.source_reference import source_reference
@@ -36,6 +37,7 @@ from passsearch.evaluate.timed_records import (
     TimingRequest,
 )
 from passsearch.evaluate.timing import Timing
+from passsearch.evaluate.verification import TIMED_ONLY
 from passsearch.measure import WindowPlan
 from passsearch.store import STATES, Fact, Log, in_use, seconds_without_baseline
 from passsearch.toolchain import cache_folder, run_limit_bytes
@@ -56,6 +58,7 @@ class WorkerEvaluator:
         applier: Applies passes; also the ``Explorer`` of this network.
         builder: Builds and verifies artifacts.
         gains: Gains that earlier runs have read.
+        rounding: Compares outputs with rounded weights.
         seconds: Wall time by stage, earlier starts of the run included.
     """
 
@@ -119,6 +122,14 @@ class WorkerEvaluator:
         self._timing = Timing(session, **parts, verification=self.builder.verification)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
+        self.rounding = RoundedWeights(
+            session,
+            pool=self._pool,
+            applier=self.applier,
+            facts=self._facts,
+            verification=self.builder.verification,
+            folder=folder,
+        )
         self._held.callback(self._kernels.stop_time_ahead)
 
     def __enter__(self) -> "WorkerEvaluator":
@@ -272,13 +283,16 @@ class WorkerEvaluator:
         """End the processes that ``time_ahead`` has started."""
         self._kernels.stop_time_ahead()
 
-    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
+    def in_places(
+        self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf, is_judged: bool = True
+    ) -> tuple[PlaceTimes, ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""
         # A GPU runs kernels later than their calls, so no call has a time of its own.
         if self.session.cannot_run_reason or self.session.device_kind != "cpu":
             return ()
         self._drop_others()
-        built = [self.build_candidate(candidate) for candidate in candidates]
+        asked = candidates if is_judged else [replace(candidate, name=TIMED_ONLY) for candidate in candidates]
+        built = [self.build_candidate(candidate) for candidate in asked]
         artifacts = [each for each in built if isinstance(each, Built)]
         if len(artifacts) < len(built):
             return ()

@@ -37,6 +37,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "lost nan": {"lost": NUMBER},
     "profile": {"processes": LIST},
     "kernels alone": {"kernels": MAPPING},
+    "rounded": {"layers": LIST, "compared": LIST},
 }
 """Keys of facts that are no failures, by kind, with what their values must be."""
 

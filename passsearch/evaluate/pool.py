@@ -20,7 +20,7 @@ from passsearch.store import STATES
 from passsearch.toolchain import cache_folder
 from passsearch.worker import MOST_LOG_BYTES, Worker, is_temporary, shorten_log
 
-ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "places", "profile", "consume_kernels"})
+ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "places", "profile", "consume_kernels", "round"})
 """Requests that run kernels, for which this process holds the device's lock. ``variants`` takes it itself, after it has
 built its kernels.
 """

@@ -117,7 +117,9 @@ class KernelProfiler(Protocol):
     def stop_time_ahead(self) -> None:
         """End the processes that ``time_ahead`` has started."""
 
-    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
+    def in_places(
+        self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf, is_judged: bool = True
+    ) -> tuple[PlaceTimes, ...]:
         """Build candidates, run them in turns, and return the times of their kernels by candidate.
 
         The result is empty if a candidate fails or the runtime does not tell kernels apart.
@@ -125,6 +127,7 @@ class KernelProfiler(Protocol):
         Args:
             candidates: The candidates.
             deadline_s: Seconds after which no further process begins to time them; the first one always does.
+            is_judged: False for candidates that are never a result, whose outputs may be anything.
         """
 
 

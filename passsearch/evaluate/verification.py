@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, limit_or_none, strict_limit
+from passsearch.core import STRICT_LIMITS, Candidate, Failure, limit_or_none, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -17,7 +17,15 @@ from passsearch.evaluate.records import Network
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
 from passsearch.evaluate.signature import Origin, is_signed, sign
 from passsearch.evaluate.source_reference import SourceReference, has_case
-from passsearch.evaluate.verify import Agreement, Allowance, VerifyFact, judge, wrong_result
+from passsearch.evaluate.verify import (
+    LEAST_STEPS,
+    PLAIN_FACTOR,
+    Agreement,
+    Allowance,
+    VerifyFact,
+    judge,
+    wrong_result,
+)
 from passsearch.store import Fact
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
@@ -25,6 +33,9 @@ BASELINE_S, CANDIDATE_S = 10.0, 60.0
 
 BASELINE_SHARE = 0.1
 """Largest share of a run's time limit that a baseline takes for that; a slow one could take all of a short limit."""
+
+TIMED_ONLY = "(timed only)"
+"""Name of a candidate whose kernels are timed, and which is never a result: its outputs may be anything."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +75,7 @@ class Verification:
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._allowances: dict[str, Allowance] = {}  # by folder of an artifact
+        self._plain: VerifyFact | None = None
         # The limit follows from the coarsest type the network computes in (docs/evidence/measurement.md).
         summary = network.summary
         limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
@@ -103,8 +115,27 @@ class Verification:
 
     def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
+        if candidate.name == TIMED_ONLY:
+            return Allowance(math.inf, is_tolerated=True, may_drop=True)
         approximates = self._session.catalog.approximates(candidate)
-        return Allowance(self.limit(candidate), approximates and self._session.tolerance is not None, approximates)
+        limit, plain = self.limit(candidate), self._plain
+        is_tolerated = self._session.tolerated(candidate) is not None
+        if self._session.has_budget(candidate):
+            return Allowance(limit, is_tolerated, approximates, is_budget=True)
+        if plain is None or is_tolerated or not candidate.pipeline.passes or not self.is_coarse:
+            return Allowance(limit, is_tolerated, approximates)
+        # What rounding does to this network is known, so the widest that it does to any does not count.
+        least = max(PLAIN_FACTOR * plain.plain_error, LEAST_STEPS)
+        return Allowance(min(limit, least), may_drop=approximates, plain_mean=plain.mean)
+
+    @property
+    def is_coarse(self) -> bool:
+        """True for a network in 16 or 8 bits whose own framework computed the reference."""
+        return self.strict_limit > STRICT_LIMITS["float32"] and bool(self.source.key)
+
+    def note_plain(self, found: VerifyFact) -> None:
+        """Keep the error of the build without passes, by which others are judged in a network in 16 or 8 bits."""
+        self._plain = self._plain or found
 
     def allow(self, folder: Path, candidate: Candidate) -> None:
         """Judge the artifact in this folder by a candidate's allowance from now on."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from passsearch.core import CHANGE_MARGIN, Failure, allowed_deviation
 from passsearch.results import Deviation, Outputs
+from passsearch.standalone.deployment.input_values import EDGES
 from passsearch.store import Fact
 
 DEVIATION = "outputs deviate"
@@ -19,6 +20,13 @@ MEAN_SHARE, LEAST_MEAN = 1 / 4, 1e-3
 
 Rounding moves values of an 8-bit network by whole steps, but few of them, and to both sides.
 """
+
+PLAIN_MEAN_FACTOR = 2.0
+"""The same for mean deviations, which chance moves less."""
+
+PLAIN_FACTOR, LEAST_STEPS = 4.0, 2 * 2**-7
+"""Times the error of the plain build, and the least, that outputs of a network in 16 or 8 bits may deviate by: two
+steps of an 8-bit integer, as few roundings are a matter of chance."""
 
 SLICE_FACTOR, MOST_OF_SLICE = 100.0, 0.5
 """Times the limit that a slice may deviate by its own scale, and the largest share of it."""
@@ -43,6 +51,8 @@ VERIFIED = (
     "mean_change",
     "slice",
     "slice_of",
+    "scaled",
+    "scaled_of",
     "special",
 )
 """Keys of a verification that go into the fact of a build."""
@@ -68,6 +78,8 @@ class VerifyFact:
         mean_change: Mean change of the reference when inputs move by one rounding; ``None`` if it is unknown.
         slice_share: Largest deviation of a slice of an output, as a share of the slice's largest magnitude.
         slice_of: That slice in words.
+        scaled_share: The same for outputs with several scales, where it is judged as the deviation of the whole.
+        scaled_of: That slice in words.
         special: What became of values that are not finite in the reference: how many are ``lost``, and how many others
             are not finite any more (``spread``), by edge case.
     """
@@ -85,6 +97,8 @@ class VerifyFact:
     mean_change: float | None = None
     slice_share: float = 0.0
     slice_of: str = ""
+    scaled_share: float = 0.0
+    scaled_of: str = ""
     special: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
@@ -105,6 +119,8 @@ class VerifyFact:
             mean_change=fact.get("mean_change"),
             slice_share=fact.get("slice") or 0.0,
             slice_of=fact.get("slice_of") or "",
+            scaled_share=fact.get("scaled") or 0.0,
+            scaled_of=fact.get("scaled_of") or "",
             special=fact.get("special") or {},
         )
 
@@ -117,6 +133,11 @@ class VerifyFact:
     def by_case(self) -> Mapping[str, float]:
         """Deviation by case."""
         return self.deviations or {str(self.case): self.deviation}
+
+    @property
+    def plain_error(self) -> float:
+        """Largest deviation on inputs that are no edge inputs."""
+        return max((deviation for case, deviation in self.by_case.items() if case not in EDGES), default=0.0)
 
     def allowed(self, case: str, limit: float) -> float:
         """Return the largest deviation that one case allows.
@@ -197,17 +218,30 @@ class Allowance:
         limit: Largest deviation, as a share of the largest reference output.
         is_tolerated: True if that is the user's tolerance, which the mean deviation may have as well.
         may_drop: True for a candidate with a pass that may change numerics: it may drop values that are not finite.
+        is_budget: True for the user's error budget, which is for inputs of the kind that the network is for: weights in
+            fewer bits move outputs by more than rounding, and edge inputs may amplify that without limit. There,
+            outputs have to be finite where the reference is.
         lost_nan: Number of values that are NaN in the reference, and that the import without passes drops, too.
+        plain_mean: Mean deviation of the plain build from the network's own framework, where ``limit`` follows from it.
     """
 
     limit: float
     is_tolerated: bool = False
     may_drop: bool = False
     lost_nan: int = 0
+    is_budget: bool = False
+    plain_mean: float | None = None
+
+    def judged(self, found: VerifyFact) -> Mapping[str, float]:
+        """Return the deviations that are judged, by case."""
+        usual = {case: deviation for case, deviation in found.by_case.items() if case not in EDGES}
+        return usual if self.is_budget else found.by_case
 
     @property
     def mean_limit(self) -> float:
         """Largest mean deviation, as a share of the mean magnitude, and largest common factor."""
+        if self.plain_mean is not None and not self.is_tolerated:
+            return max(PLAIN_MEAN_FACTOR * self.plain_mean, LEAST_MEAN)
         return max(self.limit if self.is_tolerated else MEAN_SHARE * self.limit, LEAST_MEAN)
 
 
@@ -221,7 +255,7 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
         allowance: What the candidate may differ by.
     """
     limit = allowance.limit
-    by_case = verification.by_case
+    by_case = allowance.judged(verification)
     allowed = {case: verification.allowed(case, limit) for case in by_case}
     # Not `deviation > allowed`: every comparison with NaN is false, and NaN must be refused.
     wrong = [case for case, deviation in by_case.items() if not deviation <= allowed[case]]
@@ -266,10 +300,26 @@ def _finer_fault(found: VerifyFact, allowance: Allowance) -> str:
         return f"{DEVIATION}: all values by one factor, {found.factor:.2g} off; {least:.2g} is allowed"
     if not found.mean <= mean:
         return f"{DEVIATION} by {found.mean:.2g} of their mean magnitude on average; {mean:.2g} is allowed"
+    if not found.scaled_share <= limit:
+        of = f"{found.scaled_share:.2g} of its own largest value, as the output has several scales"
+        return f"{DEVIATION}: {found.scaled_of} by {of}; {limit:.2g} is allowed"
     if not found.slice_share <= share:
         of = f"{found.slice_share:.2g} of its own largest value"
         return f"{DEVIATION}: {found.slice_of} by {of}; {share:.2g} is allowed"
     return ""
+
+
+def used_share(found: VerifyFact, allowance: Allowance) -> float:
+    """Return the largest share of what a candidate's outputs may differ by that a comparison uses, without classes.
+
+    Above 1, ``judge`` refuses the candidate.
+    """
+    limit, least = allowance.limit, allowance.mean_limit
+    shares = [deviation / found.allowed(case, limit) for case, deviation in allowance.judged(found).items()]
+    mean = math.inf if found.mean_change is None else max(least, CHANGE_MARGIN * found.mean_change)
+    of_slices = max(limit, min(SLICE_FACTOR * limit, MOST_OF_SLICE))
+    finer = (found.factor / least, found.mean / mean, found.slice_share / of_slices, found.scaled_share / limit)
+    return max(*shares, *finer)
 
 
 def wrong_result(reason: str) -> Failure:

@@ -20,6 +20,7 @@ from passsearch.dialects.comparison import (
     least_scale,
     mean_deviation,
     relative_deviation,
+    scaled_deviation,
     slice_axes,
     slice_deviation,
     slice_magnitudes,
@@ -98,7 +99,8 @@ def compare(results: Mapping[str, Array], file: Mapping[str, Array], *, cases: S
         edge case, of the reference), ``mismatch`` (a difference in number, shape or type; empty without one), ``mean``
         and ``factor`` (the largest of an output on random inputs, see ``mean_deviation`` and ``common_factor``),
         ``mean_change`` (that of the reference when inputs move by one rounding; ``None`` if it is unknown), ``slice``
-        and ``slice_of`` (the largest deviation of a slice by its own scale, and that slice in words), ``special`` (by
+        and ``slice_of`` (the largest deviation of a slice by its own scale, and that slice in words), ``scaled`` and
+        ``scaled_of`` (the same in outputs with several scales; see ``scaled_deviation``), ``special`` (by
         case, what became of values that are not finite; only where something did).
     """
     changes = {case: float(file[f"{CHANGE}{case}"]) for case in EDGES if f"{CHANGE}{case}" in file}
@@ -149,6 +151,8 @@ _NOTHING: Mapping[str, Any] = {
     "mean_change": None,
     "slice": 0.0,
     "slice_of": "",
+    "scaled": 0.0,
+    "scaled_of": "",
 }
 """A comparison that has found nothing."""
 
@@ -160,18 +164,19 @@ def _finer(
     means = [mean_deviation(results[key], expected[key]) for key in keys]
     factors = [common_factor(results[key], expected[key]) for key in keys]
     mean_changes = [float(file[key]) for key in file if key.startswith(MEAN)]
-    slices = []
-    for key in keys:
-        index = int(key.rpartition("_")[2])
-        share, where = slice_deviation(results[key], expected[key], changes_of_slices(file, index))
-        slices.append((share, f"{where} of output {index}" if where else ""))
-    share, where = max(slices, default=(0.0, ""))
+    worst: dict[str, float | str] = {}
+    for name, judge in (("slice", slice_deviation), ("scaled", scaled_deviation)):
+        slices = []
+        for key in keys:
+            index = int(key.rpartition("_")[2])
+            share, where = judge(results[key], expected[key], changes_of_slices(file, index))
+            slices.append((share, f"{where} of output {index}" if where else ""))
+        worst[name], worst[f"{name}_of"] = max(slices, default=(0.0, ""))
     return {
         "mean": max(means, default=0.0),
         "factor": max(factors, default=0.0),
         "mean_change": max(mean_changes, default=None),
-        "slice": share,
-        "slice_of": where,
+        **worst,
     }
 
 

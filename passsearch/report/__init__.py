@@ -10,6 +10,7 @@ from passsearch.report.charts import (
     kernels_chart,
     pareto_chart,
     plotly_figure,
+    precision_chart,
     space_chart,
 )
 from passsearch.report.comparison import comparison_html, comparison_text
@@ -91,6 +92,7 @@ __all__ = [
     "kernels_chart",
     "pareto_chart",
     "plotly_figure",
+    "precision_chart",
     "profile_chart",
     "profile_html",
     "profile_text",

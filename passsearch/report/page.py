@@ -18,6 +18,7 @@ from passsearch.report.charts import (
     history_chart,
     kernels_chart,
     pareto_chart,
+    precision_chart,
     ratio_chart,
     ratios_chart,
     space_chart,
@@ -27,6 +28,7 @@ from passsearch.report.elements import definitions, details, html_table, note, p
 from passsearch.report.formatting import format_latency_ms, format_number, format_ratio, format_time, html_text
 from passsearch.report.headline import headline_text
 from passsearch.report.html import front_html
+from passsearch.report.precision import LAYER_TITLES, layer_rows
 from passsearch.report.rivals import rival_lines
 from passsearch.report.rows import column_titles, level_rows, levels_title, load_note, result_rows, trial_rows
 from passsearch.report.run_record import RunRecord
@@ -34,7 +36,7 @@ from passsearch.report.runs_table import RUN_TITLES, run_cells
 from passsearch.report.text import evidence_lines, failure_lines, setup_lines
 from passsearch.report.verdict import verdict_text, warning_lines
 from passsearch.report.winner import winner_section
-from passsearch.results import Input, RunResult
+from passsearch.results import Input, PrecisionDecision, RunResult
 
 MOST_FAILURES = 50
 """Failed candidates that are listed one by one."""
@@ -58,6 +60,8 @@ def _run(record: RunRecord, *, heading: str) -> Iterable[str]:
     yield _measurements(result)
     yield winner_section(record)
     yield section("What every pass is worth", *_ablation(record))
+    if isinstance(result.precision, PrecisionDecision):
+        yield section("Precision of every layer", *_precision(result.precision))
     yield section("Kernels side by side", _chart(lambda: kernels_chart(record)))
     yield section("History of the search", *_history(record))
     yield section("What was explored", *_space(record))
@@ -99,6 +103,11 @@ def _ablation(record: RunRecord) -> Iterable[str]:
             if chart.series:
                 yield f"<h3>{html_text(chart.title)}</h3>{chart_html(chart)}"
     yield definitions(ablation_lines(record.ablation))
+
+
+def _precision(decision: PrecisionDecision) -> Iterable[str]:
+    yield chart_html(precision_chart(decision))
+    yield details("All layers", html_table(LAYER_TITLES, layer_rows(decision), is_text=True))
 
 
 def _history(record: RunRecord) -> Iterable[str]:

@@ -17,6 +17,7 @@ from passsearch.report.formatting import (
     is_beyond,
 )
 from passsearch.report.headline import headline_text
+from passsearch.report.precision import precision_lines
 from passsearch.report.rivals import rival_lines
 from passsearch.report.rows import (
     Row,
@@ -178,6 +179,7 @@ def evidence_lines(result: RunResult) -> Iterator[tuple[str, str]]:
     if names := ", ".join(result.space.untried):
         yield "passes not tried", f"{names} (the search ended before; give it more --trials or --timeout)"
     yield from kernel_lines(result)
+    yield from precision_lines(result)
     yield from failure_lines(result)
     if result.seconds:
         yield "seconds", _seconds(result.seconds)

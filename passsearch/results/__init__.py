@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     from passsearch.results.corpus import Corpus, CorpusNetwork, CorpusProcessor, CorpusSearch
     from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
     from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio, says_nothing
+    from passsearch.results.precision import (
+        LayerPrecision,
+        LayerStorage,
+        NoPrecision,
+        PrecisionDecision,
+        PrecisionPoint,
+        StoredWeights,
+        UniformPrecision,
+    )
     from passsearch.results.profile import (
         BlockTime,
         KernelCall,
@@ -137,6 +146,8 @@ __all__ = [
     "KernelCall",
     "KernelTimes",
     "Latency",
+    "LayerPrecision",
+    "LayerStorage",
     "MeanLatency",
     "MeasuredNetwork",
     "MeasuredPeaks",
@@ -149,10 +160,13 @@ __all__ = [
     "NetworkIdentity",
     "NetworkRecommendation",
     "NoComposition",
+    "NoPrecision",
     "Outcome",
     "Outputs",
     "Pair",
     "PassPair",
+    "PrecisionDecision",
+    "PrecisionPoint",
     "PredictedTime",
     "Profile",
     "ProfiledKernel",
@@ -178,8 +192,10 @@ __all__ = [
     "StatedFailure",
     "StatedRatio",
     "StepKind",
+    "StoredWeights",
     "TimedRatio",
     "TriedPipeline",
+    "UniformPrecision",
     "ValueRange",
     "Verdict",
     "Winner",
@@ -200,6 +216,7 @@ _MODULES = (
     "network",
     "setup",
     "rivals",
+    "precision",
     "run",
     "shown_latency",
     "catalog",

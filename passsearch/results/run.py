@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from passsearch.results.candidate import Build, Candidate, FailedCandidate, Latency, NamedPipeline, StatedFailure
 from passsearch.results.network import ModelCase, Reference, Shape, ValueRange
 from passsearch.results.parts import Interval, Outcome, Positive, Ratios, StatedRatio
+from passsearch.results.precision import NoPrecision, PrecisionDecision
 from passsearch.results.record import Allowed, Record, key, left_out, may_be_missing
 from passsearch.results.rivals import RivalComparison
 from passsearch.results.setup import MeasuredNetwork
@@ -387,6 +388,7 @@ class RunResult(MeasuredNetwork):
         space: What was searched.
         composition: What the times of kernels decided on Relax, or why nothing was composed; ``None`` on Relay, for
             other objectives than speed, and where no candidate has a pass that schedules single kernels.
+        precision: What was decided on the precision of weights, or why nothing was; missing where it was not asked for.
         baseline: The build to beat.
         baselines: The compiler's levels, as the search measured them.
         best: The winner.
@@ -417,6 +419,7 @@ class RunResult(MeasuredNetwork):
     classes: tuple[ClassLabel, ...]
     space: SearchedSpace
     composition: NoComposition | ComposedPipeline | None = None
+    precision: NoPrecision | PrecisionDecision | None = left_out()
     baseline: Contender
     baselines: tuple[Candidate, ...] = ()
     best: Winner

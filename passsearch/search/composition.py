@@ -68,7 +68,13 @@ def has_kernel_schedules(pipeline: Pipeline, entries: Sequence[CatalogEntry]) ->
 
 
 class Composer:
-    """Composes one pipeline."""
+    """Composes one pipeline.
+
+    Attributes:
+        are_outputs_judged: False for a composer that times pipelines which are never a result.
+    """
+
+    are_outputs_judged = True
 
     def __init__(
         self,
@@ -148,7 +154,9 @@ class Composer:
     def _time_in_places(self, *pipelines: Pipeline) -> None:
         """Time the kernels of pipelines in their networks."""
         candidates = [Candidate(pipeline, self._build) for pipeline in pipelines]
-        times = self._profiler.in_places(candidates, deadline_s=self._left_for_kernels_s())
+        times = self._profiler.in_places(
+            candidates, deadline_s=self._left_for_kernels_s(), is_judged=self.are_outputs_judged
+        )
         for pipeline, each in zip(pipelines, times, strict=False):
             network, step = self._kernels(pipeline)
             assert not isinstance(network, Failure)

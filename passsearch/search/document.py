@@ -25,6 +25,7 @@ from passsearch.search.composition import COMPOSED
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.measurement import latency_of, make_measurement
 from passsearch.search.pass_selection import NetworkAnalysis, baselines
+from passsearch.search.precision import PRECISION
 from passsearch.search.recommendation import Recommendation, Rejected
 from passsearch.search.records import Scored, SearchOutcome
 from passsearch.search.scoring import Scoring
@@ -74,6 +75,7 @@ def run_result(
         classes=tuple(results.ClassLabel(label.name, label.evidence) for label in analysis.classes),
         space=_space(outcome, analysis),
         composition=_composition(outcome, recalled_times=recalled_times),
+        precision=_precision(outcome),
         baseline=_contender(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         baselines=tuple(candidate_of(scored, session) for scored in _baselines(outcome, names)),
         best=results.Winner(**vars(winner), source=_source(best, outcome, baseline_names=names)),
@@ -112,12 +114,18 @@ def _composition(
     return None if composition is None else composition.stated(recalled=recalled_times)
 
 
+def _precision(outcome: SearchOutcome) -> results.NoPrecision | results.PrecisionDecision | None:
+    """Return what was decided on the precision of weights, or why nothing was."""
+    found = outcome.precision
+    return results.NoPrecision(results.StatedFailure(**vars(found))) if isinstance(found, Failure) else found
+
+
 def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> results.Source:
     """Return who proposed the winner: a baseline, the catalog, the composition of kernels, or a sampler."""
     name = best.candidate.name
     if name in baseline_names:
         return results.Source("baseline", name)
-    if name == COMPOSED:
+    if name in (COMPOSED, PRECISION):
         return results.Source("composition", name)
     if name:
         return results.Source("sequence", name)

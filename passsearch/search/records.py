@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Built, Conditions, Samples
 from passsearch.measure import Consumption, Ratio
+from passsearch.results import PrecisionDecision
 from passsearch.search.composition_records import Composition
 
 Pair: TypeAlias = tuple[Consumption, Consumption]
@@ -121,6 +122,7 @@ class SearchOutcome:
         composition: The pipeline composed of decisions on regions and kernels, or why there is none; ``None`` where
             nothing could be decided on.
         unsteady: Keys of candidates with a pass that was found nondeterministic after they were evaluated.
+        precision: The precisions of weights, or why none was decided; ``None`` where the user asked for float32.
     """
 
     baseline: Scored
@@ -129,3 +131,4 @@ class SearchOutcome:
     coverage: SpaceCoverage
     composition: Composition | Failure | None = None
     unsteady: frozenset[str] = frozenset()
+    precision: PrecisionDecision | Failure | None = None

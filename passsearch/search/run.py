@@ -11,7 +11,16 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit, limit_or_none, safe_file_name
+from passsearch.core import (
+    USUAL_REPETITIONS,
+    Candidate,
+    Failure,
+    Json,
+    Step,
+    TimeLimit,
+    limit_or_none,
+    safe_file_name,
+)
 from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import OVERTIME, Session, WorkerEvaluator
 from passsearch.results import Reference, RunLimits
@@ -29,6 +38,7 @@ from passsearch.search.document import Document, run_result
 from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
+from passsearch.search.precision_request import precision_request
 from passsearch.search.recommendation import Recommendation, recommend
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import TIME_LIMIT, Counts, Scored
@@ -269,6 +279,7 @@ class _Execution:
             progress=self._note_candidate,
             explorer=self._evaluator.applier,
             profiler=self._evaluator,
+            precision=precision_request(self._session, self._evaluator),
             end_s=self._plan_search,
             explore_s=min(plans.explore_s, plans.explore_share * self._time_limit.limit_s),
             compilers=session.explorers,

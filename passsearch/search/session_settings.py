@@ -42,6 +42,7 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
     settings |= {"function": model.function} if model.function else {}
     settings |= {"samples": model.samples_sha256} if model.samples else {}
     settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
+    settings |= {} if session.budget is None else {"budget": session.budget}
     settings |= {"reference": session.reference} if session.reference != SOURCE else {}
     if session.plans != MeasurementPlans():
         settings["plans"] = repr(asdict(session.plans))

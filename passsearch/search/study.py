@@ -9,12 +9,15 @@ import optuna
 
 from passsearch.core import UNLIMITED, Candidate, Failure, TimeLimit
 from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler
+from passsearch.results import PrecisionDecision
 from passsearch.search.composition import COMPOSED, Composer, has_kernel_schedules
 from passsearch.search.composition_records import Composition
 from passsearch.search.evaluation import Evaluation
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.next_states import NextStates
 from passsearch.search.options import RunOptions
+from passsearch.search.precision import Gain, PrecisionChooser, RoundingEvaluator
+from passsearch.search.precision_request import PrecisionRequest
 from passsearch.search.records import TIME_LIMIT, Counts, ProposalSource, Scored, SearchOutcome, SpaceCoverage
 from passsearch.search.samplers import Strategy, make_strategy
 from passsearch.search.space import Space
@@ -36,6 +39,7 @@ class Search:
     Attributes:
         evaluation: The candidates that were evaluated.
         composition: The pipeline composed of decisions on regions and kernels; see ``SearchOutcome``.
+        precision: The precisions of weights; see ``SearchOutcome``.
         phase: What the search does now, in words.
     """
 
@@ -52,6 +56,7 @@ class Search:
         progress: Callable[[Counts, Scored | None], None],
         explorer: Explorer | None = None,
         profiler: KernelProfiler | None = None,
+        precision: tuple[PrecisionRequest, RoundingEvaluator] | None = None,
         end_s: Callable[[Scored, Scored, Scored], float] = lambda *_: math.inf,
         explore_s: float = 0.0,
         compilers: int = 1,
@@ -69,6 +74,7 @@ class Search:
             progress: Callback; gets the counts and the newest candidate, ``None`` where it failed.
             explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
             profiler: Times single kernels; without one, no candidate is composed of the kernels of others.
+            precision: What the user asks of the precision of weights, and what compares outputs; ``None`` for float32.
             end_s: Returns the time at which the search ends, on the clock of ``time_limit``, from the baseline, the
                 candidate that the others are timed beside, and the best candidate; called before every candidate.
             explore_s: Longest time to close the space before the sampler starts.
@@ -79,13 +85,14 @@ class Search:
         self._default = next(candidate for candidate in baselines if candidate.name == default_baseline)
         self._run_time_limit, self._progress = time_limit, progress
         self._end_s, self._explore_s, self._compilers = end_s, explore_s, compilers
-        self._profiler = profiler
+        self._profiler, self._precision = profiler, precision
         self._time_limit = replace(time_limit, limit_s=math.inf)  # of the search, until there is a plan
         self.evaluation = Evaluation(evaluator, options, progress=progress)
         self._next_states = NextStates(
             evaluator, space, evaluation=self.evaluation, explorer=explorer, seed=options.seed, is_over=self._is_over
         )
         self.composition: Composition | Failure | None = None
+        self.precision: PrecisionDecision | Failure | None = None
         self.phase = "searching"
         self._sampler, self._ended = options.sampler, "interrupted"
         self._source: ProposalSource = "sampler"
@@ -100,6 +107,7 @@ class Search:
         evaluated.append((self._default, self.evaluation.measure_baseline(self._default)))
         evaluated += self._evaluate_sequences()
         evaluated += self._evaluate_composed()
+        self._decide_precision()
         evaluated += self._evaluate_sequences()
         # The compiler's other levels rarely win, and cost less beside a fast reference.
         evaluated += self._other_baselines()
@@ -146,6 +154,7 @@ class Search:
             coverage,
             self.composition,
             unsteady,
+            self.precision,
         )
 
     def _strategy(self) -> Strategy:
@@ -231,7 +240,10 @@ class Search:
         build = best.candidate.build
         # What is composed is built and timed afterwards, and another process checks what the result is deployed by.
         last_s = self._run_time_limit.limit_s - 2 * (best.compile_s + FIRST_S)
-        time_limit = replace(self._time_limit, limit_s=min(self._time_limit.limit_s, last_s))
+        limit_s = min(self._time_limit.limit_s, last_s)
+        if self._precision:  # which takes the other half
+            limit_s = min(limit_s, self._time_limit.clock_s() + self._time_limit.left_s() / 2)
+        time_limit = replace(self._time_limit, limit_s=limit_s)
         composer = Composer(self._profiler, self._space.entries, time_limit=time_limit, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
         if isinstance(self.composition, Failure):
@@ -242,6 +254,35 @@ class Search:
         # Whatever number of trials is left: all that came before it was timed for this candidate.
         composed = Candidate(self.composition.pipeline, build, COMPOSED)
         return [(composed, self.evaluation.evaluate(composed))]
+
+    def _decide_precision(self) -> None:
+        """Decide on the precision of every layer's weights in the best candidate, and evaluate what was decided."""
+        best = self._best_with_kernels()
+        if self._precision is None or self._profiler is None:
+            return
+        if best is None:
+            reason = "no candidate has a pass that schedules single kernels"
+            self.precision = Failure("compile_error", "apply", "", reason)
+            return
+        self._begin_phase("measuring the error of every layer")
+        request, rounding = self._precision
+        chooser = PrecisionChooser(
+            *(self._profiler, rounding, request, self._space.entries),
+            time_limit=self._time_limit,
+            build=best.candidate.build,
+        )
+
+        def evaluate(candidate: Candidate) -> Gain | Failure:
+            scored = self.evaluation.evaluate(candidate)
+            if isinstance(scored, Failure):
+                return scored
+            has_ratios = scored.ratio is not None and best.ratio is not None
+            ratio = scored.ratio.value / best.ratio.value if has_ratios else None  # type: ignore[union-attr]
+            return Gain(scored.candidate.pipeline, ratio)
+
+        self.precision = chooser.decide(best.candidate.pipeline, evaluate)
+        if isinstance(self.precision, Failure):
+            _log.warning("no precision was decided: %s", self.precision.reason)
 
     def _explore(self) -> None:
         """Close the space, if the time suffices; a resumed run takes the edges that it had when it first explored."""

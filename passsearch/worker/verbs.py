@@ -42,6 +42,7 @@ from passsearch.measure.after import AfterCheck, after_check
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
 from passsearch.measure.source import source_outputs
+from passsearch.worker.rounding import compare_rounded
 from passsearch.worker.state_cache import StateCache, resident_bytes
 from passsearch.worker.variants import time_variants
 
@@ -49,7 +50,7 @@ Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
 FORKING_VERBS = frozenset(
-    {"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile", "consume_kernels"}
+    "build verify measure consume expect check variants places profile consume_kernels round".split()  # noqa: SIM905
 )
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
@@ -283,6 +284,18 @@ class Verbs:
             expected = [file[f"{request['case']}_{place}"] for place in range(len(computed))]
         pairs = zip(computed, expected, strict=True)
         return {"deviations": [relative_deviation(*pair) for pair in pairs]}
+
+    def do_round(self, request: Request) -> Answer:
+        """Run a network whose weights are arguments with rounded weights, and compare its outputs for each choice."""
+        rounding = _function(request["rounding"])(self._module(request))
+        if not Path(request["folder"]).exists():
+            module = rounding.module
+            for step in request["passes"]:
+                module, _ = self._apply(module, _pass(step), request=step)
+            self._build(module, request)
+        network = rounding.open(Artifact(Path(request["folder"]), 0, None), request["device"])
+        layers = [] if request["choices"] else [asdict(each) for each in rounding.layers]
+        return {"layers": layers, **compare_rounded(rounding, network, request)}
 
     def release(self) -> None:
         """Give back the memory that the last request has used and the next one may not need."""

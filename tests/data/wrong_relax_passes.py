@@ -52,6 +52,50 @@ def louder():
     return _rewrite("Louder", "relax.add", lambda _, call: relax.op.multiply(call, _number(1.05, call)))
 
 
+def _once(change, place):
+    """Return a function that changes the call of this number, and leaves all others as they are."""
+    seen = []
+
+    def change_one(builder, call):
+        seen.append(call)
+        return change(call) if len(seen) == place + 1 else call
+
+    return change_one
+
+
+def heavy_weight():
+    """The weights of the second product 2 % too large."""
+
+    def change(call):
+        data, weight = call.args
+        values = (weight.value.numpy().astype("float32") * 1.02).astype(str(weight.value.dtype))
+        return relax.op.matmul(data, relax.const(values))
+
+    return _rewrite("HeavyWeight", "relax.matmul", _once(change, 1))
+
+
+def shifted_zero():
+    """The zero point of one layer's data off by one."""
+
+    def change(call):
+        data, scale, zero = call.args
+        moved = relax.const(zero.value.numpy() + np.array(1, str(zero.value.dtype)))
+        return relax.op.dequantize(data, scale, moved, axis=call.attrs.axis, out_dtype="float32")
+
+    return _rewrite("ShiftedZero", "relax.dequantize", _once(change, 2))
+
+
+def wide_scale():
+    """The scale of one layer's data 2 % too large."""
+
+    def change(call):
+        data, scale, zero = call.args
+        wide = relax.const(scale.value.numpy() * np.float32(1.02))
+        return relax.op.dequantize(data, wide, zero, axis=call.attrs.axis, out_dtype="float32")
+
+    return _rewrite("WideScale", "relax.dequantize", _once(change, 2))
+
+
 def few_rows():
     """A table of which two rows are read."""
 

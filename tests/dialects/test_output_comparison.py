@@ -9,6 +9,7 @@ from passsearch.dialects.comparison import (
     common_factor,
     compare_special,
     mean_deviation,
+    scaled_deviation,
     slice_axes,
     slice_deviation,
 )
@@ -53,6 +54,32 @@ def test_what_rounding_explains_is_no_error_of_a_slice() -> None:
     other[:, 7] = 1e-3
     assert slice_deviation(other, expected, {1: np.full(84, 1e-3)})[0] < 1e-3
     assert slice_deviation(other, expected, {1: np.zeros(84)})[0] > 1.0
+
+
+def test_scores_beside_boxes_are_judged_by_their_own_scale() -> None:
+    expected = _detector()
+    change = {axis: 1e-7 * np.abs(expected).max(axis=others) for axis, others in ((1, (0, 2)), (2, (0, 1)))}
+    wrong = expected.copy()
+    wrong[:, 9] *= 1.07
+    share, where = scaled_deviation(wrong, expected, change)
+    assert share == pytest.approx(0.07, rel=0.01) and where == "slice 9 of axis 1"
+    assert scaled_deviation(expected, expected, change)[0] == 0.0
+    # Boxes alone have one scale, which the deviation of the whole output judges.
+    assert scaled_deviation(wrong[:, :4] * np.float32(1.1), expected[:, :4], change) == (0.0, "")
+    assert scaled_deviation(wrong, expected, None) == (0.0, ""), "nothing is known of rounding"
+
+
+def test_a_hidden_state_with_few_large_channels_may_deviate_where_rounding_moves_it() -> None:
+    expected = RNG.standard_normal((1, 64, 256)).astype("float32")
+    expected[..., :3] *= 1000
+    # Sums with the large channels in them: what rounding changes is a share of these, in all channels.
+    change = {1: np.full(64, 2e-4), 2: np.full(256, 2e-4)}
+    narrow = expected + (3.0 * RNG.uniform(-1, 1, expected.shape)).astype("float32")
+    share, _ = scaled_deviation(narrow, expected, change)
+    assert share < 1e-2, "as the whole output, which deviates by 1e-3 of its largest value"
+    # The same deviation where the small channels do not depend on the large ones.
+    independent = {1: np.full(64, 2e-4), 2: np.where(np.arange(256) < 3, 2e-4, 1e-7)}
+    assert scaled_deviation(narrow, expected, independent)[0] > 0.5
 
 
 def test_slices_of_a_few_values_and_of_integers_are_not_judged() -> None:

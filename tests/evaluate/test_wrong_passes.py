@@ -83,6 +83,38 @@ def quantised() -> onnx.ModelProto:
     return network(nodes, x, y, w=w, z=zero, b=normal(64), **scales)
 
 
+def quantised_layers() -> onnx.ModelProto:
+    """Three products in 8 bits, each with a scale and a zero point of its own."""
+    random, nodes, value = np.random.default_rng(0), [], "x"
+    weights: dict[str, np.ndarray] = {"z8": np.array(0, "int8")}
+    for place, (rows, columns) in enumerate(((128, 128), (128, 128), (128, 64))):
+        scale, zero = ((0.03, 120), (0.02, 3), (0.02, 5))[place]
+        weights |= {f"s{place}": np.array(scale, "float32"), f"z{place}": np.array(zero, "uint8")}
+        weights |= {f"w{place}": random.integers(-127, 128, (rows, columns)).astype("int8")}
+        weights |= {f"t{place}": np.array(0.0025 * (64 / rows) ** 0.5, "float32")}
+        own = [f"s{place}", f"z{place}"]
+        nodes += [
+            node("QuantizeLinear", [value, *own], [f"q{place}"]),
+            node("DequantizeLinear", [f"q{place}", *own], [f"d{place}"]),
+            node("DequantizeLinear", [f"w{place}", f"t{place}", "z8"], [f"v{place}"]),
+            node("MatMul", [f"d{place}", f"v{place}"], [f"m{place}"]),
+            *([node("Relu", [f"m{place}"], [f"r{place}"])] if place < 2 else []),
+        ]
+        value = f"r{place}"
+    nodes[-1].output[0] = "y"
+    return network(nodes, (TensorProto.FLOAT, [16, 128]), (TensorProto.FLOAT, [16, 64]), **weights)
+
+
+def half_layers() -> onnx.ModelProto:
+    nodes = [
+        *(node("MatMul", ["x", "u"], ["a"]), node("Relu", ["a"], ["b"]), node("MatMul", ["b", "v"], ["c"])),
+        *(node("Relu", ["c"], ["d"]), node("MatMul", ["d", "w"], ["y"])),
+    ]
+    shapes = {"u": (128, 128), "v": (128, 130), "w": (130, 64)}
+    weights = {name: normal(*shape, scale=0.12, dtype="float16") for name, shape in shapes.items()}
+    return network(nodes, (TensorProto.FLOAT16, [16, 128]), (TensorProto.FLOAT16, [16, 64]), **weights)
+
+
 def half() -> onnx.ModelProto:
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "b"], ["y"])]
     weights = {"w": normal(128, 64, dtype="float16"), "b": normal(64, dtype="float16")}
@@ -98,11 +130,18 @@ CASES = [
     pytest.param(detector, "NoScores", "outputs deviate", id="a lost slice"),
     pytest.param(image, "Signed", "outputs deviate", id="bytes with a sign"),
     pytest.param(table, "FewRows", "outputs deviate", id="a table of two rows"),
-    pytest.param(quantised, "Louder", "all values by one factor", id="8 bit, 5 % off"),
+    pytest.param(quantised, "Louder", "outputs deviate", id="8 bit, 5 % off"),
     pytest.param(half, "Louder", "outputs deviate", id="half precision, 5 % off"),
     pytest.param(plain, "Stopping", "after the calls that were timed", id="stops computing"),
     pytest.param(plain, "Eating", "changes its input `x`", id="clears its input"),
 ]
+
+SMALL_FAULTS = [
+    pytest.param(quantised_layers, "ShiftedZero", id="8 bit, a zero point off by one"),
+    pytest.param(quantised_layers, "WideScale", id="8 bit, a scale 2 % off"),
+    pytest.param(half_layers, "HeavyWeight", id="half precision, a weight 2 % off"),
+]
+"""Faults that rounding might cause in another network of 8 or 16 bits: the plain build says what it does in this."""
 
 
 @pytest.mark.parametrize("is_audit", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -124,6 +163,37 @@ def test_a_wrong_pass_is_refused_for_its_reason(
             outcome = evaluator.sample(right, outcome)
     assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
     assert reason in outcome.reason, outcome.reason
+
+
+@pytest.mark.parametrize(("make", "step"), SMALL_FAULTS)
+def test_a_small_fault_of_a_network_in_few_bits_is_refused_on_usual_inputs(
+    relax: Toolchain, tmp_path: Path, make: MakeNetwork, step: str
+) -> None:
+    onnx.save(make(), tmp_path / "network.onnx")
+    model = resolve(str(tmp_path / "network.onnx"), folder=tmp_path)
+    session = open_session(model, toolchain=relax.name, target=None, catalogs=[CATALOG])
+    # Edge inputs would show some of them, too.
+    with open_evaluator(replace(session, output_cases=(1, 2, 3)), remember=False) as evaluator:
+        assert isinstance(evaluator.build_candidate(Candidate()), Built)
+        outcome = evaluator.build_candidate(Candidate(Pipeline.parse(step)))
+        limit = evaluator.builder.verification.strict_limit
+    assert isinstance(outcome, Failure) and outcome.kind == "wrong_result" and "outputs deviate" in outcome.reason
+    assert limit == pytest.approx(0.0625) and "0.016 is allowed" in outcome.reason
+
+
+@pytest.mark.parametrize("make", [quantised, quantised_layers, half, half_layers])
+def test_right_pipelines_of_networks_in_few_bits_are_not_refused(
+    relax: Toolchain, tmp_path: Path, make: MakeNetwork
+) -> None:
+    onnx.save(make(), tmp_path / "network.onnx")
+    model = resolve(str(tmp_path / "network.onnx"), folder=tmp_path)
+    session = open_session(model, toolchain=relax.name, target=None)
+    with open_evaluator(session, remember=False) as evaluator:
+        assert isinstance(evaluator.build_candidate(Candidate()), Built)
+        for name in ("schedule-cpu", "nhwc-schedule-cpu", "decoder-schedule-cpu", "transposed-schedule-cpu"):
+            built = evaluator.build_candidate(named_candidate(session, name))
+            assert isinstance(built, Built), (name, built)
+            assert built.agreement.limit < evaluator.builder.verification.strict_limit
 
 
 SCRIPT_REASONS = {"Stopping": "output 0 is another one on equal inputs", "Eating": "The network changes its input `x`"}

@@ -60,7 +60,9 @@ class TableProfiler:
 
     def stop_time_ahead(self) -> None: ...
 
-    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
+    def in_places(
+        self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf, is_judged: bool = True
+    ) -> tuple[PlaceTimes, ...]:
         return ()
 
 
@@ -72,7 +74,9 @@ class NetworkProfiler(TableProfiler):
         self.places = places
         self.built: list[str] = []
 
-    def in_places(self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf) -> tuple[PlaceTimes, ...]:
+    def in_places(
+        self, candidates: Sequence[Candidate], *, deadline_s: float = math.inf, is_judged: bool = True
+    ) -> tuple[PlaceTimes, ...]:
         self.built += [str(candidate.pipeline) for candidate in candidates]
         times = (self._times(candidate.pipeline) for candidate in candidates)
         return tuple(PlaceTimes(each, (1.08 * sum(each.values()), 1.12 * sum(each.values()))) for each in times)

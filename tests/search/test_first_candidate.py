@@ -28,7 +28,12 @@ from passsearch.store import Log
     ],
 )
 def test_a_search_for_speed_begins_with_the_recommended_sequence(features: set[str], name: str, tmp_path: Path) -> None:
-    usual: dict[str, Any] = {"catalog": load("relax"), "dialect": dialect("relax"), "plans": MeasurementPlans()}
+    usual: dict[str, Any] = {
+        "catalog": load("relax"),
+        "dialect": dialect("relax"),
+        "plans": MeasurementPlans(),
+        "budget": None,
+    }
     session: Any = SimpleNamespace(**usual, device_kind="cpu", explorers=1, limits=WorkerLimits(600.0, timeout_s=100.0))
     fingerprint = SimpleNamespace(present_features=lambda: frozenset(features))
     space = SimpleNamespace(names=frozenset(), steps=(), builds=())

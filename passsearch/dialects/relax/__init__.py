@@ -21,6 +21,7 @@ DIALECT = Dialect(
     pipeline_maker="passsearch.dialects.relax.tvm_pass:as_pass",
     checker="passsearch.dialects.relax.check:check_entry",
     padding_prover="passsearch.dialects.relax.padding:prove_padding",
+    weight_rounding="passsearch.dialects.relax.rounded_network:WeightRounding",
     # Relax has no opt levels; the levels here are those of ``lowering.py``.
     baselines=(
         Candidate(build=BuildOptions(opt_level=0), name="none"),

@@ -58,7 +58,7 @@ class VirtualMachineExecutable(Executable):
         self._machine.save_function(self._function, self._name, *arrays, include_return=False)
         self._timed = self._machine[self._name]
         self._held = dict(zip(self._parameters(), arrays, strict=False))
-        return [tensor.numpy() for tensor in _flatten(self._machine[self._function](*arrays))]
+        return [tensor.numpy() for tensor in flatten(self._machine[self._function](*arrays))]
 
     def held_inputs(self) -> Mapping[str, Array]:
         """Return the inputs of the last run as they are in memory."""
@@ -170,11 +170,11 @@ def _copy(argument: Any) -> Any:
     return tvm.runtime.empty(argument.shape, argument.dtype, argument.device).copyfrom(argument)
 
 
-def _flatten(outputs: Any) -> list[Any]:
+def flatten(outputs: Any) -> list[Any]:
     """Return the tensors of nested tuples in order."""
     if isinstance(outputs, tvm.runtime.Tensor):
         return [outputs]
-    return [tensor for output in outputs for tensor in _flatten(output)]
+    return [tensor for output in outputs for tensor in flatten(output)]
 
 
 def artifact_digest(folder: Path) -> str:

@@ -6,6 +6,7 @@ from passsearch.report.charts.history import history_chart
 from passsearch.report.charts.kernels import kernels_chart
 from passsearch.report.charts.pareto import pareto_chart
 from passsearch.report.charts.plotly_figure import INSTALL, plotly_figure
+from passsearch.report.charts.precision import precision_chart
 from passsearch.report.charts.profile import blocks_chart, has_roofline, roofline_chart
 from passsearch.report.charts.ratios import ratio_chart, ratios_chart
 from passsearch.report.charts.space import space_chart
@@ -26,6 +27,7 @@ __all__ = [
     "kernels_chart",
     "pareto_chart",
     "plotly_figure",
+    "precision_chart",
     "ratio_chart",
     "ratios_chart",
     "roofline_chart",

@@ -18,7 +18,14 @@ from small_modules import network, run
 from tvm import relax, tirx
 from tvm.relax import op, transform
 
-from passsearch.standalone.relax.cpu_schedules import NOTES, NarrowWeights, ScheduleCPU
+from passsearch.standalone.relax.cpu_schedules import (
+    NOTES,
+    NarrowWeights,
+    ScheduleCPU,
+    numbered_calls,
+    rounded_weights,
+    storage_of,
+)
 from passsearch.standalone.relax.deployment.lowering import lower, target_options
 from passsearch.standalone.relax.graph_rewrites.merge_products import MergeProducts
 
@@ -371,6 +378,28 @@ def special() -> None:
             print(json.dumps({"case": storage, "kind": "file", "bytes": path.stat().st_size}))
 
 
+def calls() -> None:
+    """Two layers of one function, the second of which alone is narrow."""
+    first, second = weight(256, 256), weight(256, 256)
+    data = RANDOM.standard_normal((2, 256)).astype("float32")
+
+    def layers(values: Any) -> Any:
+        body = lambda each: op.matmul(op.matmul(each, constant(first)), constant(values))  # noqa: E731
+        return fused(network((2, 256), body, "float32"))
+
+    module = layers(second)
+    for storage, group in STORAGES:
+        own = {"storage": storage, **({"group": group} if group else {})}
+        after = narrow(module, kernels={"matmul:1": own})
+        expected = emulated(second.copy(), storage, group, summed=(0,), axis=0)
+        reference = run(scheduled(layers(expected)), data, TARGET)
+        deviation = np.abs(run(scheduled(after), data, TARGET) - reference).max() / np.abs(reference).max()
+        name, number, call = list(numbered_calls(module))[1]
+        values, lines = rounded_weights(module[call.args[0]], {1: call.args[1].fields[1]}, storage_of(own))
+        case = {"case": f"{name}:{number}", "kind": "calls", "deviation": float(deviation), "lines": lines}
+        print(json.dumps({**case, "rounded": bool(np.array_equal(values[1], expected)), "notes": notes(after)}))
+
+
 def wrong() -> None:
     module = fused(network((2, 128), lambda each: op.matmul(each, constant(weight(128, 256))), "float32"))
     cases: dict[str, dict[str, Any]] = {
@@ -379,6 +408,8 @@ def wrong() -> None:
         "columns of int4": {"storage": "int4", "group": 0},
         "kernel": {"storage": "int8", "kernels": {"convolution": {}}},
         "parameter": {"storage": "int8", "kernels": {"matmul": {"rows": 4}}},
+        "call": {"kernels": {"matmul:5": {"storage": "int8"}}},
+        "number": {"kernels": {"matmul:last": {"storage": "int8"}}},
     }
     for name, arguments in cases.items():
         try:
@@ -396,4 +427,5 @@ if __name__ == "__main__":
     refused()
     tables()
     special()
+    calls()
     wrong()

@@ -31,6 +31,12 @@ def test_kernels_compute_with_the_stored_weights(cases: Any) -> None:
     (merged,) = results["merged"]
     assert merged["notes"] == {"matmul": ["128x384 in bfloat16"]} and merged["deviation"] < 1e-6
     assert len(results["open"]) == 6 and all(case["deviation"] < 3e-6 for case in results["open"]), results["open"]
+    assert len(results["calls"]) == 6 and {case["case"] for case in results["calls"]} == {"matmul:1"}
+    for case in results["calls"]:
+        # One line: the first layer is of another function now, which says nothing.
+        assert case["rounded"] and case["deviation"] < 3e-6, case
+        (name,) = case["notes"]
+        assert name.startswith("matmul_") and case["notes"][name] == case["lines"], case
     sizes_of_files = {case["case"]: case["bytes"] / 4 / 1024**2 for case in results["file"]}
     limits = {"float32": 1.05, "bfloat16": 0.55, "float16": 0.55, "int8": 0.3, "int4": 0.2}
     assert all(sizes_of_files[name] < limit for name, limit in limits.items()), sizes_of_files
@@ -67,6 +73,8 @@ def _check_errors(errors: dict[str, str]) -> None:
         "columns of int4": f"{start} not 0 for int4: one scale for a column of 16 values is too coarse",
         "kernel": "no function `convolution` to narrow the weights of",
         "parameter": "a kernel takes storage and group; got {'rows': 4}",
+        "call": "no call 5 of a function `matmul`",
+        "number": "a single call is `FUNCTION:NUMBER`; got `matmul:last`",
     }
 
 

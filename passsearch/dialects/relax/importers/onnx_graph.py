@@ -20,6 +20,7 @@ from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 from passsearch.core import TensorType
 from passsearch.dialects import onnx_weights
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.onnx_blocks import write_blocks
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
@@ -37,6 +38,7 @@ def read(source: ModelSource) -> tvm.IRModule:
     # checker, which writes out the whole network with its weights, and only warns; so it is left out.
     importer, model = onnx_frontend.ONNXGraphImporter, onnx_weights.load(source.path)
     write_tensors(model)
+    write_blocks(model, source.path.parent)
     nodes = name_nodes(model, source.inputs)
     convert = checked(importer._convert_operator, nodes=nodes, types_of=_types, errors=COMPILER_ERRORS)
     with (

@@ -37,13 +37,25 @@ The tile is the one of Georganas et al., Anatomy of high-performance deep learni
 they run are scheduled by ``open_sizes.py``, and rows of softmax and layer norms by ``schedule_rows.py``.
 
 Before all that, ``NarrowWeights`` stores constant weights in fewer bits: ``factors.py`` finds them, ``storage.py``
-rounds them, and ``narrow_loops.py`` and ``words.py`` make the sums widen what they read. ``PairProducts`` adds up
-products of integers in pairs; a sum of products of pairs is then scheduled as any other.
+rounds them, ``narrow_loops.py`` and ``words.py`` make the sums widen what they read, and ``call_copies.py`` gives
+layers that share a function copies of it. ``PairProducts`` adds up products of integers in pairs; a sum of products of
+pairs is then scheduled as any other.
 """
 
-from .narrow_weights import NOTES, NarrowWeights
+from .call_copies import numbered_calls
+from .narrow_weights import NOTES, NarrowWeights, rounded_weights, storage_of
 from .pair_products import PairProducts
 from .schedule_cpu import PACKED, ScheduleCPU
 from .schedule_rows import ScheduleRows
 
-__all__ = ["NOTES", "PACKED", "NarrowWeights", "PairProducts", "ScheduleCPU", "ScheduleRows"]
+__all__ = [
+    "NOTES",
+    "PACKED",
+    "NarrowWeights",
+    "PairProducts",
+    "ScheduleCPU",
+    "ScheduleRows",
+    "numbered_calls",
+    "rounded_weights",
+    "storage_of",
+]

@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from .attention import is_attention
+from .call_copies import SEPARATOR, copied
 from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
 from .factors import LEAST_GROUP, Factor
@@ -44,16 +45,17 @@ def NarrowWeights(  # noqa: N802
         group: Numbers along the sum that share a scale; 0 for one scale for each column, with ``int8`` only. ``None``
             for that with ``int8``, and for groups of 32 with ``int4``.
         least: Numbers from which weights are narrowed.
-        kernels: Another storage and group for single functions, by the name of the function.
+        kernels: Another storage and group for single functions, by the name of the function, or for single calls:
+            ``matmul:2`` is the third call of ``matmul``.
 
     Raises:
-        ValueError: There is no such storage or group, or ``kernels`` names a function that the module does not have, or
-            another parameter.
+        ValueError: There is no such storage or group, or ``kernels`` names a function or call that the module does not
+            have, or another parameter.
     """
     default = _storage(storage, group)
 
     def narrow(module: Any, _registers: Any) -> Any:
-        storages = _kernel_storages(module, default, kernels or {})
+        module, storages = _kernel_storages(module, default, kernels or {})
         if all(each.name == FLOAT32 for each in storages.values()):
             return module
         arguments = constant_arguments(module)
@@ -81,15 +83,54 @@ def _storage(storage: Any, group: Any) -> Storage:
     return Storage(storage, group if storage in GROUPED else 0)
 
 
-def _kernel_storages(module: Any, default: Storage, kernels: Mapping[str, Mapping[str, Any]]) -> dict[str, Storage]:
-    """Return the storage of the weights of every function."""
+def _kernel_storages(
+    module: Any, default: Storage, kernels: Mapping[str, Mapping[str, Any]]
+) -> tuple[Any, dict[str, Storage]]:
+    """Return the module, with copies of functions whose calls differ, and the storage of every function's weights."""
     names = [name.name_hint for name, _ in module.functions_items()]
-    if unknown := [name for name in kernels if name not in names]:
+    if unknown := [name for name in kernels if SEPARATOR not in name and name not in names]:
         raise ValueError(f"no function `{unknown[0]}` to narrow the weights of")
     if wrong := [own for own in kernels.values() if not {*own} <= {"storage", "group"}]:
         raise ValueError(f"a kernel takes storage and group; got {dict(wrong[0])}")
-    own = {name: _storage(**{"storage": FLOAT32, "group": None, **each}) for name, each in kernels.items()}
-    return {name: own.get(name, default) for name in names}
+    storages = {name: storage_of(each) for name, each in kernels.items()}
+    copies: dict[tuple[str, int], str] = {}
+    for name in [name for name in kernels if SEPARATOR in name]:
+        function, _, number = name.partition(SEPARATOR)
+        if not number.isdecimal():
+            raise ValueError(f"a single call is `FUNCTION{SEPARATOR}NUMBER`; got `{name}`")
+        storage = storages.pop(name)
+        copy = f"{function}_{storage.name}" + (f"_{storage.group}" if storage.group else "")
+        copies[function, int(number)], storages[copy] = copy, storage
+    module = copied(module, copies) if copies else module
+    names = [name.name_hint for name, _ in module.functions_items()]
+    return module, {name: storages.get(name, default) for name in names}
+
+
+def storage_of(arguments: Mapping[str, Any]) -> Storage:
+    """Return the storage that these arguments of ``NarrowWeights`` stand for."""
+    return _storage(**{"storage": FLOAT32, "group": None, **arguments})
+
+
+def rounded_weights(
+    function: Any, arguments: Mapping[int, Any], storage: Storage, *, least: int = LEAST_NUMBERS
+) -> tuple[dict[int, Any], list[str]]:
+    """Return the float32 values that one call of a function would compute with, and the lines of ``NOTES``.
+
+    Args:
+        function: The function.
+        arguments: Constants of the call by place.
+        storage: The storage.
+        least: Numbers from which weights are narrowed.
+
+    Returns:
+        Values by place, for the weights that would be narrow, and the lines.
+    """
+    narrow = _narrow(function, {place: [constant] for place, constant in arguments.items()}, storage, least=least)
+    values = {
+        place: layout.storage.rounded(values_of(arguments[place].value), layout.summed, layout.dimension)
+        for place, layout in narrow.layouts.items()
+    }
+    return values, list(map(str, narrow.function.attrs[NOTES])) if narrow.has_notes else []
 
 
 @dataclass(frozen=True)

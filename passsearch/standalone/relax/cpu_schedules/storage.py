@@ -117,6 +117,19 @@ class Storage:
             return to_columns(weights, summed)
         return (to_bfloat16(weights) if self.name == "bfloat16" else weights.astype(self.dtype),)
 
+    def rounded(self, weights: Any, summed: Sequence[int], dimension: int) -> Any:
+        """Return float32 weights of the values that ``arrays`` of the same arguments stand for."""
+        if self.group:
+            numbers, scale = _grouped(weights, dimension, self)
+            values = (numbers * scale).reshape(-1, *numbers.shape[2:])
+            return np.ascontiguousarray(np.moveaxis(values, 0, dimension))
+        if self.has_column_scales:
+            numbers, scale = to_columns(weights, summed)
+            return numbers * np.expand_dims(scale, tuple(summed))
+        if self.name == "bfloat16":
+            return (to_bfloat16(weights).view("uint16").astype("uint32") << HALF_BITS).view("float32")
+        return weights.astype(self.dtype).astype(FLOAT32)
+
 
 def to_bfloat16(weights: Any) -> Any:
     """Return the upper halves of float32 numbers as int16, rounded to nearest, ties to even."""
@@ -147,6 +160,14 @@ def to_groups(weights: Any, dimension: int, storage: Storage) -> Any:
         dimension: The dimension.
         storage: Type and group.
     """
+    numbers, scale = _grouped(weights, dimension, storage)
+    words = _words(numbers, storage)
+    joined = np.concatenate([words, scale.view("int32")], axis=1)
+    return np.moveaxis(joined.reshape(-1, *numbers.shape[2:]), 0, dimension)
+
+
+def _grouped(weights: Any, dimension: int, storage: Storage) -> tuple[Any, Any]:
+    """Return numbers of shape ``[groups, numbers, ...]`` and the float32 scale of each group; see ``to_groups``."""
     moved = np.moveaxis(weights, dimension, 0)
     groups = moved.reshape(-1, storage.group, *moved.shape[1:])
     if storage.name == "int4":
@@ -156,9 +177,7 @@ def to_groups(weights: Any, dimension: int, storage: Storage) -> Any:
     else:
         scale = np.abs(groups).max(axis=1, keepdims=True) / np.float32(127)
         numbers = _rounded(groups, scale, least=-127, most=127)
-    words = _words(numbers, storage)
-    joined = np.concatenate([words, scale.astype("float32").view("int32")], axis=1)
-    return np.moveaxis(joined.reshape(-1, *moved.shape[1:]), 0, dimension)
+    return numbers, scale.astype(FLOAT32)
 
 
 def _rounded(weights: Any, scale: Any, *, least: int, most: int) -> Any:

@@ -1,0 +1,133 @@
+"""Outputs of a network with rounded weights, compared with the reference without a build for every rounding."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from passsearch.core import BuildOptions, Failure, Json, PassSpec
+from passsearch.dialects.rounding import RoundedLayer
+from passsearch.evaluate.apply import Applier
+from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.session import Session
+from passsearch.evaluate.verification import Verification
+from passsearch.evaluate.verify import Allowance, VerifyFact, used_share
+from passsearch.standalone.deployment.input_values import EDGES
+from passsearch.store import Fact
+
+RoundedChoice: TypeAlias = Mapping[tuple[str, int], Mapping[str, Json]]
+"""Arguments of the pass that narrows weights, by kernel and number of its call."""
+
+FOLDER = "rounded"
+"""Beginning of the name of the folder with the build whose weights are arguments."""
+
+
+@dataclass(frozen=True)
+class RoundedOutputs:
+    """What a network computes with rounded weights.
+
+    Attributes:
+        compared: Comparison with the reference.
+        notes: What the pass that narrows weights notes about them.
+        narrowed: Number of arrays of weights that are rounded.
+    """
+
+    compared: VerifyFact
+    notes: tuple[str, ...]
+    narrowed: int
+
+
+class RoundedWeights:
+    """Compares the outputs of one state with rounded weights."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        pool: WorkerPool,
+        applier: Applier,
+        facts: FactStore,
+        verification: Verification,
+        folder: Path,
+    ) -> None:
+        """Prepare; ``folder`` gets the build."""
+        self._session, self._pool, self._applier, self._facts = session, pool, applier, facts
+        self._verification, self._folder = verification, folder
+
+    def layers(self, state: str, steps: Sequence[PassSpec]) -> tuple[RoundedLayer, ...] | Failure:
+        """Return the calls of kernels that read weights.
+
+        Args:
+            state: A state whose kernels are not scheduled yet.
+            steps: The passes that follow.
+        """
+        fact = self._ask(state, steps, choices=(), cases=())
+        return read_fact(fact, lambda answer: tuple(RoundedLayer(**each) for each in answer["layers"]))
+
+    def compare(
+        self,
+        state: str,
+        steps: Sequence[PassSpec],
+        *,
+        choices: Sequence[RoundedChoice],
+        cases: Sequence[int | str] | None = None,
+    ) -> tuple[RoundedOutputs, ...] | Failure:
+        """Return the outputs for each choice, on these cases or on all."""
+        cases = self._verification.cases if cases is None else cases
+        fact = self._ask(state, steps, choices=choices, cases=cases)
+        return read_fact(fact, lambda answer: tuple(map(_outputs, answer["compared"])))
+
+    def usual_cases(self, most: int) -> tuple[int | str, ...]:
+        """Return some inputs of the kind that the network is for, samples of the user first."""
+        return tuple(case for case in self._verification.cases if case not in EDGES)[:most]
+
+    def _ask(
+        self,
+        state: str,
+        steps: Sequence[PassSpec],
+        *,
+        choices: Sequence[RoundedChoice],
+        cases: Sequence[int | str],
+    ) -> Fact:
+        verification, passes = self._verification, self._applier.compiler.passes_request(steps)
+        named = _digest(state, passes)
+        request = {
+            **verification.device_request("round", self._folder / f"{FOLDER}-{named}"),
+            "state": state,
+            "passes": passes,
+            "options": BuildOptions().to_json(),
+            "rounding": self._session.dialect.weight_rounding,
+            "reference": str(verification.reference),
+            "cases": list(cases),
+            "choices": [
+                [{"kernel": kernel, "call": call, "arguments": dict(own)} for (kernel, call), own in choice.items()]
+                for choice in choices
+            ],
+        }
+        key = f"{named}|{_digest(request['choices'], request['cases'])}{verification.reference_key}"
+        return self._facts.recall_or_record("rounded", key, lambda: self._answer(request))
+
+    def _answer(self, request: Mapping[str, Any]) -> Fact:
+        answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        if "missing" in answer:
+            self._applier.compiler.ask("apply", "share", state=request["state"])
+            answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        if "missing" in answer:
+            return {"failure": Failure("infra", "measure", "", f"state {request['state']} was lost").to_json()}
+        return answer
+
+
+def used_budget(compared: VerifyFact, budget: float) -> float:
+    """Return the largest of the deviations that are judged, on the scale of the budget: what is above it is refused."""
+    return used_share(compared, Allowance(budget, is_tolerated=True, may_drop=True, is_budget=True)) * budget
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def _outputs(answer: Mapping[str, Any]) -> RoundedOutputs:
+    return RoundedOutputs(VerifyFact.from_fact(answer), tuple(answer["notes"]), answer["narrowed"])

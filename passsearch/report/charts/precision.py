@@ -1,0 +1,27 @@
+"""Error of outputs and time of an inference by the precision of weights, with the choice of a search."""
+
+from passsearch.report.charts.chart import ACCENT, BEST, OTHER, Axis, Chart, Point, Series, drawable
+from passsearch.results import PrecisionDecision
+
+
+def precision_chart(decision: PrecisionDecision) -> Chart:
+    """Return predicted time against error: choices by layer at some budgets, single storages, and what was chosen."""
+    points: dict[str, list[tuple[float | None, float, str]]] = {}
+    points["by layer"] = [(each.error, each.predicted_s, "by layer") for each in decision.points]
+    points["one for all"] = [(each.error, each.predicted_s, each.text) for each in decision.uniform]
+    points["chosen"] = [(decision.error, decision.predicted_s, "chosen")] if decision.pipeline else []
+    drawn = {name: tuple(filter(None, (_point(*row) for row in rows))) for name, rows in points.items()}
+    series = (
+        Series("", drawn["by layer"], kind="line", colour=ACCENT),
+        Series("by layer, at several budgets", drawn["by layer"], colour=ACCENT),
+        Series("one storage for all layers", drawn["one for all"], colour=OTHER),
+        Series("chosen", drawn["chosen"], colour=BEST),
+    )
+    error = Axis("error, as a share of the largest output (dashed: the budget)", is_log=True, mark=decision.budget)
+    time = Axis("predicted time of the kernels in ms", mark=1e3 * decision.begin_s)
+    return Chart("Error and time by the precision of weights", error, time, series)
+
+
+def _point(error: float | None, seconds: float, name: str) -> Point | None:
+    x, y = drawable(error), drawable(1e3 * seconds)
+    return None if x is None or y is None else Point(x, y, f"{name}: {y:.3g} ms at an error of {x:.2g}")

@@ -1,0 +1,129 @@
+"""What a search decided on the precision of weights: lines of text, and a table of the layers."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from passsearch.report.formatting import MISSING, counted, format_percent
+from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision, RunResult
+
+FLOAT32 = "float32"
+
+LAYER_TITLES = ("layer", "weights", "precision", "saves", "error", "share of the error", "instead")
+"""Titles of the table of layers."""
+
+
+def precision_lines(result: RunResult) -> Iterator[tuple[str, str]]:
+    """Yield what was decided on the precision of weights, or why nothing was."""
+    found = result.precision
+    if isinstance(found, NoPrecision):
+        yield "precision", f"none was decided: {found.failure.reason}"
+    if not isinstance(found, PrecisionDecision):
+        return
+    yield "precision", _decision(found)
+    if found.pipeline:
+        yield "speed by precision", _speed(found)
+    yield "certificate of precision", _certificate(found)
+    yield "one precision for all", _uniform(found)
+    yield from _grouped(found.layers)
+
+
+def layer_rows(decision: PrecisionDecision) -> list[tuple[str, ...]]:
+    """Return a row of the table for each layer."""
+    return [
+        (
+            f"{each.kernel}:{each.call}",
+            each.weights,
+            each.text,
+            _ms(each.saved_s),
+            _error(each),
+            format_percent(each.error_share),
+            each.reason or _others(each),
+        )
+        for each in decision.layers
+    ]
+
+
+def _decision(found: PrecisionDecision) -> str:
+    narrow = [each for each in found.layers if each.storage != FLOAT32]
+    inputs = (
+        f"on {counted(found.samples, 'sample')} of the user"
+        if found.samples
+        else "on random inputs, which say less than samples of your own (--samples FILE.npz)"
+    )
+    if not narrow:
+        nearest = "" if found.nearest is None else f"; the nearest point changes outputs by {found.nearest:.2g}"
+        reason = f" ({found.refusal})" if found.refusal else ""
+        return (
+            f"all weights stay float32: nothing within {found.budget:g} is faster{nearest}{reason}; measured {inputs}"
+        )
+    counts: dict[str, int] = {}
+    for each in narrow:
+        counts[each.text] = counts.get(each.text, 0) + 1
+    kinds = ", ".join(f"{number} in {text}" for text, number in sorted(counts.items()))
+    return (
+        f"{len(narrow)} of {counted(len(found.layers), 'layer')} in fewer bits ({kinds}); outputs deviate from "
+        f"{found.compared_with} by {found.error:.2g} of the largest ({found.budget:g} allowed, "
+        f"{found.predicted_error:.2g} predicted), {inputs}"
+    )
+
+
+def _speed(found: PrecisionDecision) -> str:
+    measured = MISSING if found.gain is None else f"{found.gain:.2f}"
+    return f"{measured} times float32's throughput, {found.predicted_gain:.2f} predicted"
+
+
+def _certificate(found: PrecisionDecision) -> str:
+    rest = max(0.0, 1 - found.bound_s / found.predicted_s)
+    bound = "faster" if rest < 5e-4 else f"more than {format_percent(rest)} faster"
+    return f"nothing within the budget is predicted to be {bound}, by the times of kernels in their places"
+
+
+def _uniform(found: PrecisionDecision) -> str:
+    """Return how much faster the choice is than the best single storage within the budget."""
+    within = [each for each in found.uniform if each.error is not None and each.error <= found.budget]
+    best = min(within, key=lambda each: each.predicted_s, default=None)
+    rows = ", ".join(
+        f"{each.text} {found.begin_s / each.predicted_s:.2f} times at an error of "
+        + (MISSING if each.error is None else f"{each.error:.2g}")
+        for each in found.uniform
+    )
+    if best is None or best.predicted_s >= found.begin_s:
+        return f"none is faster within the budget; {rows}"
+    more = best.predicted_s / found.predicted_s - 1
+    gain = f"{format_percent(more)} faster than {best.text}" if more > 0 else f"no faster than {best.text}"
+    return f"deciding by layer is predicted to be {gain}, the best within the budget; {rows}"
+
+
+def _grouped(layers: Sequence[LayerPrecision]) -> Iterator[tuple[str, str]]:
+    """Yield a line for the layers of one kernel with one decision, so that equal layers take one line."""
+    ordered = sorted(layers, key=lambda each: (each.kernel, each.text, each.reason))
+    for (kernel, text, reason), members in groupby(ordered, key=lambda each: (each.kernel, each.text, each.reason)):
+        own = list(members)
+        calls = ", ".join(_ranges([each.call for each in own]))
+        share = format_percent(sum(each.error_share for each in own))
+        saved = _ms(sum(each.saved_s for each in own))
+        what = f"saves {saved}, {share} of the error" if text != FLOAT32 else f"{reason}; {_others(own[0])}"
+        yield f"{kernel} {calls}", f"{own[0].weights} in {text}: {what}"
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """Yield sorted numbers, those that follow each other as a range."""
+    for _, group in groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0]):
+        members = [number for _, number in group]
+        yield str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}"
+
+
+def _others(layer: LayerPrecision) -> str:
+    """Return what other storages would save and cost."""
+    return "; ".join(
+        f"{each.text} saves {_ms(each.saved_s)}" + ("" if each.error is None else f" at {each.error:.1g}")
+        for each in layer.others
+    )
+
+
+def _error(layer: LayerPrecision) -> str:
+    return MISSING if layer.error is None else f"{layer.error:.1e}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"

@@ -1,0 +1,38 @@
+"""Compares the outputs of a network with those of the reference, for one choice of rounded weights after another."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import CheckInputs
+from passsearch.dialects.contract import Array
+from passsearch.dialects.rounding import RoundedNetwork, Rounding
+from passsearch.measure import outputs
+
+
+def compare_rounded(rounding: Rounding, network: RoundedNetwork, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the comparison of every choice of the request, each with what is noted about its weights.
+
+    A choice is a list of layers with ``kernel``, ``call``, and as ``arguments`` those of the pass that narrows weights.
+    """
+    inputs = CheckInputs.from_json(request["inputs"])
+    compared = []
+    for choice in request["choices"]:
+        weights: dict[str, Array] = {}
+        notes: list[str] = []
+        for layer in choice:
+            values, lines = rounding.rounded((layer["kernel"], layer["call"]), layer["arguments"])
+            weights |= values
+            notes += lines
+        network.take(weights)
+        answer = outputs.verify(
+            network,
+            inputs=inputs,
+            cases=request["cases"],
+            outputs=Path(request["reference"]),
+            reference=Path(request["reference"]),
+            total_s=request.get("total_s") or math.inf,
+        )
+        compared.append({**answer, "notes": notes, "narrowed": len(weights)})
+    return {"compared": compared}

@@ -1,0 +1,111 @@
+"""The choice of precisions is the fastest within the budget, and its errors are measured as a whole."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import passsearch
+from passsearch.errors import UserError
+from passsearch.results import PrecisionDecision, RunResult
+from passsearch.search.decision_choice import best_subset
+from passsearch.toolchain import Toolchain
+
+SIZES = (256, 512, 512, 512, 256)
+
+
+def test_the_best_subset_is_that_of_all_subsets_and_its_bound_holds() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        savings = random.random(8).tolist()
+        groups = [[float(place // 2 == group) for place in range(8)] for group in range(4)]
+        errors = (random.random(8) ** 2).tolist()
+        chosen, bound = best_subset(savings, [*groups, errors], [1.0] * 4 + [0.8])
+        found = sum(saved for saved, is_chosen in zip(savings, chosen, strict=True) if is_chosen)
+        best = 0.0
+        for subset in itertools.product((0, 1), repeat=8):
+            taken = np.array(subset)
+            if (np.array(groups) @ taken <= 1).all() and np.dot(errors, taken) <= 0.8:
+                best = max(best, float(np.dot(savings, taken)))
+        assert math.isclose(found, best, rel_tol=1e-6) and bound >= best - 1e-9
+
+
+def _network(path: Path) -> Path:
+    """Write a network of products, the last of which decides the output: its error is not damped by a sum."""
+    random, nodes, weights, value = np.random.default_rng(0), [], [], "x"
+    for place, (rows, columns) in enumerate(itertools.pairwise(SIZES)):
+        array = (random.standard_normal((rows, columns)) * math.sqrt(2 / rows)).astype("float32")
+        weights.append(numpy_helper.from_array(array, f"w{place}"))
+        nodes.append(helper.make_node("MatMul", [value, f"w{place}"], [f"m{place}"]))
+        nodes.append(helper.make_node("Relu", [f"m{place}"], [f"r{place}"]))
+        value = f"r{place}"
+    nodes[-1] = helper.make_node("Identity", [nodes[-1].input[0]], [value])
+    kinds = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, size])
+        for name, size in (("x", SIZES[0]), (value, SIZES[-1]))
+    ]
+    graph = helper.make_graph(nodes, "products", kinds[:1], kinds[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path)
+    return path
+
+
+def _decide(network: Path, budget: float, toolchain: Toolchain, out: Path) -> PrecisionDecision:
+    """Return what a search decides, and check what holds for every decision."""
+    result = passsearch.tune(
+        network,
+        precision="weights",
+        budget=budget,
+        trials=2,
+        confirm=0,
+        rivals=[],
+        toolchain=toolchain.name,
+        out=out,
+    )
+    decision = RunResult.from_json(result.document).precision
+    assert isinstance(decision, PrecisionDecision)
+    assert len(decision.layers) == len(SIZES) - 1
+    assert decision.error <= budget and decision.bound_s <= decision.predicted_s
+    assert "precision" in str(result) and decision.compared_with.startswith("the float32 outputs of ONNX Runtime")
+    return decision
+
+
+@pytest.mark.toolchain
+def test_layers_get_precisions_within_the_budget(relax: Toolchain, tmp_path: Path) -> None:
+    decision = _decide(_network(tmp_path / "products.onnx"), 0.03, relax, tmp_path / "run")
+    assert {each.storage for each in decision.uniform} == {"bfloat16", "float16", "int8", "int4"}
+    assert all(each.error is None or each.error > 0 for each in decision.uniform)
+    if decision.pipeline is not None:  # a machine may find nothing faster
+        assert "NarrowWeights" in decision.pipeline and decision.error > 0
+        assert math.isclose(sum(layer.error_share for layer in decision.layers), 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+def test_a_budget_that_nothing_reaches_ends_with_the_nearest_point(relax: Toolchain, tmp_path: Path) -> None:
+    decision = _decide(_network(tmp_path / "products.onnx"), 1e-5, relax, tmp_path / "run")
+    assert decision.pipeline is None and decision.nearest is not None and decision.nearest > 1e-5
+    assert {layer.storage for layer in decision.layers} == {"float32"}
+    assert all(layer.reason for layer in decision.layers)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"precision": "weights"}, "Narrower weights need the error that they may cause"),
+        ({"budget": 0.1}, "so `precision` has to be `weights`"),
+        ({"precision": "mixed", "budget": 0.1}, '"float32" or "weights"; got \'mixed\''),
+        ({"precision": "weights", "budget": 2.0}, "a number from 1e-06 to 1; got 2"),
+        ({"precision": "weights", "budget": float("nan")}, "a number from 1e-06 to 1; got nan"),
+        ({"precision": "weights", "budget": 0.1, "objective": "memory"}, "decided by speed"),
+    ],
+)
+def test_what_cannot_be_decided_is_refused_in_a_line(options: dict[str, object], text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        passsearch.tune("zoo:resnet_tiny", **options)  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert text in message and "\n" not in message, message
