@@ -258,7 +258,7 @@ def _timed(evaluator: WorkerEvaluator, candidate: Candidate, built: Built, first
     if ratio is not None and ratio.value > 1:
         again = evaluator.sample(built, first)
         if isinstance(again, Failure):
-            return _Tried(candidate, again)
+            return _Tried(candidate, built)
         ratio = min(ratio, one_process_ratio(again.candidate, again.reference), key=lambda each: each.value)
     return _Tried(candidate, built, ratio)
 

@@ -1,4 +1,4 @@
-"""Processes: their environment, the processors they may use, and the signals that end them."""
+"""Processes: their environment, and the signals that end them."""
 
 import ctypes
 import os

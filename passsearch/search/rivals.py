@@ -87,7 +87,8 @@ def compare_winner(
     if left_s < needed_s:
         left_s = min(ONE_PROCESS * needed_s, time_limit.left_s(overtime=OVERTIME))
     processes = 0 if earlier is None else min(earlier.processes + 1, beside.processes)
-    if earlier and left_s < beside.export_s + processes * max(process_s, earlier.seconds / max(1, earlier.processes)):
+    lasted_s = 0.0 if earlier is None else earlier.seconds / max(1, earlier.processes)
+    if earlier and left_s < max(beside.export_s + processes * process_s, processes * lasted_s):
         return earlier
     if left_s < needed_s:
         # Before the files are restored, which may be a compile.

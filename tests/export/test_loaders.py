@@ -21,6 +21,7 @@ import passsearch
 from passsearch.core import physical_cores
 from passsearch.export import write_deployment
 from passsearch.standalone.deployment.checked_files import write_sums
+from passsearch.standalone.deployment.processor import THREADS
 from passsearch.toolchain import Toolchain
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -87,7 +88,9 @@ def _save_network(path: Path) -> Path:
 
 
 def run(*command: object) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON") and name not in THREADS
+    }
     return subprocess.run(
         list(map(str, command)), cwd="/", env=environment, capture_output=True, text=True, timeout=600
     )

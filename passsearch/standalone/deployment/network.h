@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <condition_variable>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -134,15 +135,37 @@ class Network {
       std::ifstream file("/sys/devices/system/cpu/cpu" + name + "/topology/thread_siblings_list");
       cores.insert(std::getline(file, siblings) ? siblings : name);
     }
-    // As a container limits its time, in the second and in the first version of control groups.
-    const std::string groups = "/sys/fs/cgroup/";
-    double quota = 0, period = 0;
-    if (!(std::ifstream(groups + "cpu.max") >> quota >> period)) {
-      std::ifstream(groups + "cpu/cpu.cfs_quota_us") >> quota;
-      std::ifstream(groups + "cpu/cpu.cfs_period_us") >> period;
+    return std::min(cores.size(), static_cast<size_t>(std::max(1.0, std::min(Quota(), 1e6))));
+  }
+
+  // The number of processors whose time the control groups of this process leave it.
+  static double Quota() {
+    double quota = std::numeric_limits<double>::infinity();
+    std::ifstream groups("/proc/self/cgroup");
+    for (std::string line; std::getline(groups, line);) {
+      // "0::PATH" in the second version, "NUMBER:KINDS:PATH" in the first.
+      size_t first = line.find(':'), second = line.find(':', first + 1);
+      if (first == std::string::npos || second == std::string::npos) continue;
+      std::string kinds = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+      if (!kinds.empty() && ("," + kinds + ",").find(",cpu,") == std::string::npos) continue;
+      std::string mount = kinds.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+      if (path.find('/') != 0) path.clear();
+      while (true) {  // up to the outermost group, whose path is empty
+        if (path.find("..") == std::string::npos) quota = std::min(quota, QuotaOf(mount + path));
+        if (path.empty()) break;
+        path.resize(path.rfind('/'));
+      }
     }
-    size_t most = quota > 0 && period > 0 ? std::max<size_t>(1, static_cast<size_t>(quota / period)) : cores.size();
-    return std::min(cores.size(), most);
+    return quota;
+  }
+
+  static double QuotaOf(const std::string& group) {
+    double quota = 0, period = 0;
+    if (!(std::ifstream(group + "/cpu.max") >> quota >> period)) {
+      std::ifstream(group + "/cpu.cfs_quota_us") >> quota;
+      std::ifstream(group + "/cpu.cfs_period_us") >> period;
+    }
+    return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
   }
 
   std::vector<Input> inputs_;

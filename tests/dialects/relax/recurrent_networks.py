@@ -18,6 +18,7 @@ from onnx_graphs import constant, network, node, value, weight
 
 WIDTH = 6
 GATES, STATES = {"LSTM": 4, "GRU": 3, "RNN": 1}, {"LSTM": 2, "GRU": 1, "RNN": 1}
+SHARED = {"LSTM": 520, "GRU": 600, "RNN": 1030}
 USUAL = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 OTHERS = [
     *("Affine", "Elu", "HardSigmoid", "LeakyRelu", "Relu", "ScaledTanh", "Sigmoid", "Softplus", "Softsign"),
@@ -71,13 +72,15 @@ def layers() -> Iterator[tuple[str, onnx.ModelProto]]:
                     layer(kind, direction, hidden=hidden, batch=batch, steps=steps, bias=bias, start=start, **form),
                 )
             yield f"{note} {direction} clipped", layer(kind, direction, clip=0.4, **form)
-            lengths = [4, 2, 1, 3]
+            lengths = [4, 0, 1, 3]
             yield (
                 f"{note} {direction} of lengths",
                 layer(kind, direction, hidden=17, batch=4, lengths=lengths, start=True, **form),
             )
             yield f"{note} {direction}, open", layer(kind, direction, steps="steps", batch=3, **form)
         yield f"{note} of many units", layer(kind, "bidirectional", hidden=320, batch=1, steps=3, **form)
+        # Threads share the units of one sequence from 4 MiB of weights on.
+        yield f"{note} shared by threads", layer(kind, hidden=SHARED[kind], batch=1, steps=3, start=True, **form)
     yield from special_layers()
 
 

@@ -14,7 +14,9 @@ def test_layers_compute_what_onnx_runtime_computes(cases: Any, tmp_path: Path) -
     write_layers(tmp_path)
     errors = {case["case"]: case["errors"] for case in cases("recurrent_cases.py", str(tmp_path))}
     assert len(errors) > 75
-    assert {name: each for name, each in errors.items() if not max(each) < 5e-6} == {}
+    # Long sums are added in another order.
+    limits = {name: 5e-5 if "shared by threads" in name else 5e-6 for name in errors}
+    assert {name: each for name, each in errors.items() if not max(each) < limits[name]} == {}
 
 
 def test_layers_compute_what_pytorch_computes(cases: Any, relax: Toolchain) -> None:

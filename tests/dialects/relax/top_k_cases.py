@@ -35,8 +35,11 @@ CASES: dict[str, tuple[tuple[int, ...], int, dict[str, Any]]] = {
 """Shape, number and options."""
 
 
-def values_of(kind: str, shape: tuple[int, ...], dtype: str) -> Any:
+def values_of(kind: str, shape: tuple[int, ...], dtype: str, *, largest: bool) -> Any:
     values = RANDOM.standard_normal(shape).astype(dtype)
+    if kind == "zeros of both signs":
+        values[...] = -1 if largest else 1
+        values.reshape(-1)[3::7], values.reshape(-1)[5::7] = -0.0, 0.0
     if kind == "equal numbers":
         return np.round(values)
     if kind == "special numbers":
@@ -74,8 +77,8 @@ def main() -> None:
         with TARGET:
             scheduled = ScheduleCPU()(builder.get())
         row = {"case": name, "kernels": kernel_calls(scheduled), "wrong": []}
-        for kind in ("numbers", "equal numbers", "special numbers"):
-            values = values_of(kind, shape, dtype)
+        for kind in ("numbers", "equal numbers", "special numbers", "zeros of both signs"):
+            values = values_of(kind, shape, dtype, largest=options["largest"])
             pair = expected(values, count, axis=options["axis"], largest=options["largest"])
             wanted = {"both": pair, "values": pair[:1], "indices": pair[1:]}[options["ret_type"]]
             if not row["kernels"] and kind != "numbers":

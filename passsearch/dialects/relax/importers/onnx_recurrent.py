@@ -78,6 +78,10 @@ def _activations(kind: str, attr: Mapping[str, Any], directions: int) -> tuple[t
     names = [name.decode() for name in attr.get("activations", ())] or [*usual] * directions
     if unknown := {name for name in names if name not in FUNCTIONS}:
         raise NotImplementedError(f"the activation {min(unknown)} is not supported; use {', '.join(FUNCTIONS)}")
+    if len(names) not in (len(usual), len(usual) * directions):
+        raise NotImplementedError(
+            f"{len(names)} activations are not supported; {kind} has {len(usual)} for each of {directions} direction(s)"
+        )
     if len(names) == len(usual):
         names *= directions
     values = {name: list(attr.get(f"activation_{name}", ())) for name in ("alpha", "beta")}

@@ -61,6 +61,7 @@ def _fits(node: Any, weights: Mapping[str, Any]) -> bool:
     return (
         len(parameters) == count
         and all(getattr(each, "name", "") in weights for each in parameters)
+        and all(str(weights[each.name].dtype) != "torch.bfloat16" for each in parameters)  # numpy has no such type
         and not (trains and dropout)
     )
 
@@ -69,7 +70,7 @@ def _convert(
     node: Any, importer: Any, *, kind: str, activations: Sequence[str], weights: Mapping[str, Any]
 ) -> relax.Tuple:
     x, first, _, has_biases, layers, _, _, is_bidirectional, is_batch_first = importer.retrieve_args(node)
-    bb, arrays = importer.block_builder, [weights[each.name].detach().numpy() for each in node.args[2]]
+    bb, arrays = importer.block_builder, [weights[each.name].detach().cpu().numpy() for each in node.args[2]]
     reverse = (False, True) if is_bidirectional else (False,)
     firsts = list(first) if isinstance(first, tuple | list) else [first]
     states = [_parts(bb, state, layers) for state in firsts]

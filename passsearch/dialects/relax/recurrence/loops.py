@@ -123,7 +123,7 @@ class Steps:
         self._direction, self._row, self._steps = direction, row, steps
         self._length = steps
         if tensors.lengths is not None:
-            self._length = tirx.min(tensors.lengths[row].astype("int64"), steps)
+            self._length = tirx.max(index(0), tirx.min(tensors.lengths[row].astype("int64"), steps))
 
     def emit(self) -> None:
         """Emit all loops."""
@@ -149,14 +149,20 @@ class Steps:
     def _end(self) -> None:
         last = tirx.floormod(self._length, index(2)) * index(self._units)
         hidden, *memory = (self._place(end, self._direction, self._row) for end in self._tensors.ends)
-        self._copy(lambda unit: self._hidden[last + unit], hidden)
+        self._copy(lambda unit: self._or_zero(self._hidden[last + unit]), hidden)
         for end in memory:
-            self._copy(lambda unit: self._memory[unit], end)
+            self._copy(lambda unit: self._or_zero(self._memory[unit]), end)
         if self._tensors.lengths is not None:
             # The steps that a sequence does not have: their outputs are zeros.
             with T.serial(self._steps - self._length) as step:
                 output = self._place(self._tensors.y, self._length + step, self._direction, self._row)
                 self._copy(lambda _: tirx.const(0, self._recurrence.wide), output)
+
+    def _or_zero(self, value: Any) -> Any:
+        """Return the last state of a sequence; zero for one without steps, as in ONNX Runtime."""
+        if self._tensors.lengths is None:
+            return value
+        return tirx.Select(self._length == index(0), tirx.const(0, self._recurrence.wide), value)
 
     def _step(self, step: Any) -> None:
         each = self._recurrence

@@ -96,9 +96,10 @@ def _pays(numbers: int, count: int) -> bool:
 
 def _key(number: Any, *, is_largest: bool) -> Any:
     """Return an integer by which numbers have the same order; -0 and 0 are equal."""
-    bits = tirx.reinterpret("int32", number + tirx.const(0.0, "float32"))
+    bits = tirx.reinterpret("int32", number)
     # Of negative numbers all bits but the sign are turned, so that the largest magnitude is the smallest integer.
     ordered = bits ^ ((bits >> tirx.const(31, "int32")) & tirx.const((1 << 31) - 1, "int32"))
+    ordered = tirx.Select(number == tirx.const(0.0, "float32"), tirx.const(0, "int32"), ordered)
     ordered = tirx.Select(tirx.isnan(number), tirx.const(NAN, "int32"), ordered)
     return ordered if is_largest else tirx.bitwise_not(ordered)
 
