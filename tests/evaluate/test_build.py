@@ -149,7 +149,8 @@ def make_builder(
         deviation_limit=lambda _, strict: strict,
         catalog=SimpleNamespace(approximates=lambda _: False),
         model=SimpleNamespace(limit=None),
-        tolerance=None,
+        tolerated=lambda _: None,
+        has_budget=lambda _: False,
     )
     network: Any = SimpleNamespace(
         summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict, check=CheckInputs({})
