@@ -57,7 +57,7 @@ def test_a_search_goes_on_to_the_end_where_no_time_is_left_to_confirm() -> None:
 
 
 def test_no_time_in_the_plan_is_negative() -> None:
-    beside: Any = SimpleNamespace(processes=4, process_s=lambda _: 10.0)
+    beside: Any = SimpleNamespace(processes=4, export_s=0.0, process_s=lambda _: 10.0)
     planned = replace(plan(120.0, repetitions=0), beside=beside, earlier_s=110.0)
     assert planned.rivals_s(FAST) == 20.0
     assert "confirm 0 s, other engines 20 s" in planned.search_end(SLOW, FAST, FAST)[1]
@@ -151,7 +151,7 @@ def test_a_run_without_a_limit_prints_the_shortest_and_the_longest_confirmation(
 
 
 def test_the_search_leaves_time_to_measure_the_winner_beside_other_engines() -> None:
-    beside: Any = SimpleNamespace(processes=3, process_s=lambda latency_s: 10.0 + latency_s)
+    beside: Any = SimpleNamespace(processes=3, export_s=0.0, process_s=lambda latency_s: 10.0 + latency_s)
     alone, timing = plan(1200.0), replace(plan(1200.0), beside=beside)
     assert timing.reserve_s(SLOW, FAST) - alone.reserve_s(SLOW, FAST) == pytest.approx(30.06)
     (end_s, text), (end_alone_s, text_alone) = timing.search_end(SLOW, FAST, FAST), alone.search_end(SLOW, FAST, FAST)
