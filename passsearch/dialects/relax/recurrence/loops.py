@@ -81,7 +81,7 @@ def declare(recurrence: Recurrence, steps: Any, batch: Any) -> Tensors:
         sizes = [index(size) if isinstance(size, int) else size for size in shape]
         return T.arg(name, T.buffer(sizes, dtype, layout=None))
 
-    states = ("hidden", "memory")[: 2 if each.has_memory else 1]
+    states = ("hidden", "cell")[: 2 if each.has_memory else 1]
     rows = [steps] if is_single(batch) else [steps, batch]
     return Tensors(
         x=parameter("x", *rows, directions * blocks * each.gates * LANES),
