@@ -181,6 +181,7 @@ def test_a_small_fault_of_a_network_in_few_bits_is_refused_on_usual_inputs(
     assert limit == pytest.approx(0.0625) and "0.016 is allowed" in outcome.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [quantised, quantised_layers, half, half_layers])
 def test_right_pipelines_of_networks_in_few_bits_are_not_refused(
     relax: Toolchain, tmp_path: Path, make: MakeNetwork
