@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import signal
@@ -19,6 +20,7 @@ from onnx import helper, numpy_helper
 
 from passsearch.evaluate import Session, open_session
 from passsearch.frontends import resolve
+from passsearch.measure import Ratio, mean_ratio
 from passsearch.search.document import compiler_of
 from passsearch.toolchain import cache_folder
 
@@ -104,6 +106,18 @@ def write_part(page: str, script: str, text: str) -> None:
     begin, end = (f"<!-- {mark}: benchmarks/{script} -->" for mark in ("begin", "end"))
     before, _, rest = path.read_text().partition(begin)
     path.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
+
+
+def engine_rows(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return what is kept of the engines of a document of ``bench``, by name."""
+    kept = ("failure", "fastest_s", "compile_s", "deviation", "process_fastest_s")
+    return {row["engine"]: {key: row[key] for key in kept if key in row} for row in document["rows"]}
+
+
+def throughput(own: Mapping[str, Any], other: Mapping[str, Any]) -> Ratio:
+    """Return the throughput of an engine as a multiple of another one's, over processes; both rows of ``bench``."""
+    pairs = zip(other["process_fastest_s"], own["process_fastest_s"], strict=True)
+    return mean_ratio([math.log(slow / fast) for slow, fast in pairs])
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

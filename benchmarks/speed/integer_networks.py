@@ -21,8 +21,7 @@ import onnxruntime
 from onnx import numpy_helper
 
 import passsearch
-from benchmarks.common import RESULTS, markdown, network_session, options, read_rows, write_row
-from passsearch.measure import mean_ratio
+from benchmarks.common import RESULTS, engine_rows, markdown, network_session, options, read_rows, throughput, write_row
 
 NETWORKS = ("resnet50", "mobilenet_v2", "ssdlite320_mobilenet_v3_large", "bert_base", "shufflenet_v2_x1_0")
 PLAIN, INTEGER = "relax:nhwc-schedule-cpu", "relax:integer-schedule-cpu"
@@ -74,9 +73,7 @@ def measure(network: str, arguments: argparse.Namespace) -> dict[str, Any]:
         engines_python=arguments.python,
         reference="import" if network in ROUNDED else "source",
     )
-    kept = ("failure", "fastest_s", "compile_s", "deviation", "process_fastest_s")
-    rows = {row["engine"]: {key: row[key] for key in kept if key in row} for row in document["rows"]}
-    return {"step": output_step(path), "engines": rows}
+    return {"step": output_step(path), "engines": engine_rows(document)}
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -94,8 +91,7 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
             if "process_fastest_s" not in own or "process_fastest_s" not in other:
                 cells.append("–")
                 continue
-            pairs = zip(other["process_fastest_s"], own["process_fastest_s"], strict=True)
-            cells.append(f"{mean_ratio([math.log(before / after) for before, after in pairs]):.2f}")
+            cells.append(f"{throughput(own, other):.2f}")
         cells.append(f"{own.get('deviation', math.nan) / row['step']:.1f}")
         lines.append(cells)
     times = (f"{name}, ms" for name in (PLAIN, INTEGER, *RIVALS))

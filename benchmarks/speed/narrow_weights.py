@@ -7,13 +7,11 @@ prints Markdown from it.
 """
 
 import argparse
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import passsearch
-from benchmarks.common import RESULTS, markdown, network_session, options, read_rows, write_row
-from passsearch.measure import mean_ratio
+from benchmarks.common import RESULTS, engine_rows, markdown, network_session, options, read_rows, throughput, write_row
 
 NETWORKS = ("llama_decode", "bert_base_16", "gpt2")
 STORAGES = ("bfloat16", "float16", "int8", "int4")
@@ -33,10 +31,8 @@ def measure(network: str, storage: str, arguments: argparse.Namespace) -> dict[s
         rounds=arguments.rounds,
         tolerance=TOLERANCE,
     )
-    rows = {row["engine"]: row for row in document["rows"]}
-    kept = ("failure", "fastest_s", "compile_s", "deviation", "process_fastest_s")
-    engines = {"float32": rows[PLAIN], storage: rows[narrow]}
-    return {name: {key: row[key] for key in kept if key in row} for name, row in engines.items()}
+    rows = engine_rows(document)
+    return {"float32": rows[PLAIN], storage: rows[narrow]}
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -48,10 +44,8 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
         if "failure" in plain or "failure" in narrow:
             lines.append([network, storage, "–", "–", narrow.get("failure", plain.get("failure")), "–"])
             continue
-        pairs = zip(plain["process_fastest_s"], narrow["process_fastest_s"], strict=True)
         times = [f"{1e3 * each['fastest_s']:.2f}" for each in (plain, narrow)]
-        ratio = mean_ratio([math.log(before / after) for before, after in pairs])
-        lines.append([network, storage, *times, f"{ratio:.2f}", f"{narrow['deviation']:.1e}"])
+        lines.append([network, storage, *times, f"{throughput(narrow, plain):.2f}", f"{narrow['deviation']:.1e}"])
     heads = ("network", "storage", "float32, ms", "narrow, ms", "throughput narrow / float32", "largest deviation")
     return markdown(heads, lines)
 

@@ -144,7 +144,7 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
                     *(f"{found['predicted_gain']:.2f}", ratio_text(measured.get("gain"))),
                     *(f"{found['predicted_error']:.1e}", f"{found['error']:.1e}"),
                     ratio_text((single or {}).get("gain")),
-                    f"{found['seconds']:.0f}",
+                    "–" if found["seconds"] is None else f"{found['seconds']:.0f}",
                 ]
             )
     heads = (

@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import passsearch.results as results
 from passsearch.catalog import CatalogEntry
 from passsearch.core import BuildOptions, Candidate, Failure, Json, PassSpec, Pipeline, TimeLimit
 from passsearch.dialects.rounding import RoundedLayer
-from passsearch.evaluate import KernelProfiler, RoundedChoice, RoundedOutputs, used_budget
+from passsearch.evaluate import KernelProfiler, RoundedWeights, used_budget
 from passsearch.search.composition import LEAST_GAIN
 from passsearch.search.decision_choice import best_subset
 from passsearch.search.kernel_times import OutOfTime
@@ -44,30 +44,13 @@ MARGIN = 1.02
 POINTS = 12
 """Number of budgets for which the report shows the fastest choice."""
 
+LEAST_FACTOR = 0.1
+"""Least factor on errors: roundings that cancel on some inputs do not on others."""
+
 SOLVER_S = 20.0
 """Longest time of one decision, in seconds."""
 
 _log = logging.getLogger(__name__)
-
-
-class RoundingEvaluator(Protocol):
-    """Compares outputs with rounded weights; see ``passsearch.evaluate.RoundedWeights``."""
-
-    def layers(self, state: str, steps: Sequence[PassSpec]) -> tuple[RoundedLayer, ...] | Failure:
-        """Return the calls of kernels that read weights."""
-
-    def compare(
-        self,
-        state: str,
-        steps: Sequence[PassSpec],
-        *,
-        choices: Sequence[RoundedChoice],
-        cases: Sequence[int | str] | None = None,
-    ) -> tuple[RoundedOutputs, ...] | Failure:
-        """Return the outputs for each choice."""
-
-    def usual_cases(self, most: int) -> Sequence[int | str]:
-        """Return some inputs of the kind that the network is for, samples of the user first."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +86,7 @@ class PrecisionChooser:
     def __init__(
         self,
         profiler: KernelProfiler,
-        rounding: RoundingEvaluator,
+        rounding: RoundedWeights,
         request: PrecisionRequest,
         entries: Sequence[CatalogEntry],
         *,
@@ -196,54 +179,54 @@ class PrecisionChooser:
     def _within_budget(self, begin: Pipeline, evaluate: Evaluate) -> results.PrecisionDecision | Failure:
         factor, failure = 1.0, ""
         gain: Gain | None = None
-        chosen: list[_Option] = []
+        choice: list[_Option] = []
         error = 0.0
         for _ in range(MOST_BUILDS):
             found = self._corrected(factor)
             if isinstance(found, Failure):
                 return found
-            chosen, factor, error = found
-            if not chosen:
+            choice, factor, error = found
+            if not choice:
                 break
-            outcome = evaluate(Candidate(self._pipeline(begin, chosen), self._build, PRECISION))
+            outcome = evaluate(Candidate(self._pipeline(begin, choice), self._build, PRECISION))
             if isinstance(outcome, Gain):
                 gain, failure = outcome, ""
                 break
             failure = f"{outcome.kind}: {outcome.reason}"
             if outcome.kind != "wrong_result":
                 break
-            _log.info("the chosen precisions are refused, so less is allowed: %s", outcome.reason)
+            _log.info("these precisions are refused, so less is allowed: %s", outcome.reason)
             factor *= 1.5
-        return self._stated(chosen, gain, factor=factor, error=error, failure=failure)
+        return self._stated(choice, gain, factor=factor, error=error, failure=failure)
 
     def _corrected(self, factor: float) -> tuple[list[_Option], float, float] | Failure:
         """Return the fastest choice whose measured error is within the budget, the factor on errors, and that error."""
         budget = self._request.budget
         best: tuple[list[_Option], float, float] = ([], factor, 0.0)
-        tried: list[list[_Option]] = []
+        earlier: list[list[_Option]] = []
         for _ in range(MOST_ROUNDS):
-            chosen = self._fastest(budget / factor)[0]
-            if not chosen or chosen in tried:
+            choice = self._fastest(budget / factor)[0]
+            if not choice or choice in earlier:
                 break
-            tried.append(chosen)
-            error = self._error_of(chosen)
+            earlier.append(choice)
+            error = self._error_of(choice)
             if isinstance(error, Failure):
                 return error
-            measured = error / _root_sum(chosen)
+            measured = error_factor(error, _root_sum(choice))
             _log.info(
-                "%d layers: %.2g of the outputs' largest, %.2f times the prediction", len(chosen), error, measured
+                "%d layers: %.2g of the outputs' largest, %.2f times the prediction", len(choice), error, measured
             )
-            if error <= budget and _saved(chosen) > _saved(best[0]):
-                best = (chosen, measured, error)
+            if error <= budget and _saved(choice) > _saved(best[0]):
+                best = (choice, measured, error)
             # Looser only if that can change the choice.
             factor = measured * MARGIN
         return best
 
-    def _error_of(self, chosen: Sequence[_Option]) -> float | Failure:
+    def _error_of(self, choice: Sequence[_Option]) -> float | Failure:
         """Return the measured error of several layers together, on all inputs."""
         self._rounds += 1
-        choice = {self._key(each.layer): self._storages[each.storage].arguments for each in chosen}
-        found = self._rounding.compare(self._state, self._rest, choices=[choice])
+        storages = {self._key(each.layer): self._storages[each.storage].arguments for each in choice}
+        found = self._rounding.compare(self._state, self._rest, choices=[storages])
         return found if isinstance(found, Failure) else used_budget(found[0].compared, self._request.budget)
 
     def _fastest(self, budget: float, *, with_noise: bool = False) -> tuple[list[_Option], float]:
@@ -262,17 +245,17 @@ class PrecisionChooser:
         rows = [[float(each.layer == layer) for each in options] for layer in layers]
         rows.append([(each.error / budget) ** 2 for each in options])
         savings = [each.saved_s for each in options]
-        chosen, most_s = best_subset(savings, rows, [1.0] * len(rows), longest_s=SOLVER_S)
-        return [each for each, is_chosen in zip(options, chosen, strict=True) if is_chosen], most_s
+        marks, most_s = best_subset(savings, rows, [1.0] * len(rows), longest_s=SOLVER_S)
+        return [each for each, is_in in zip(options, marks, strict=True) if is_in], most_s
 
-    def _pipeline(self, begin: Pipeline, chosen: Sequence[_Option]) -> Pipeline:
+    def _pipeline(self, begin: Pipeline, choice: Sequence[_Option]) -> Pipeline:
         """Return the pipeline with these storages, and the fastest schedules of its kernels."""
         numbers = {
             layer.kernel: {other.call for other in self._layers if other.kernel == layer.kernel}
             for layer in self._layers
         }
         by_kernel: dict[str, dict[int, int]] = {}
-        for each in chosen:
+        for each in choice:
             layer = self._layers[each.layer]
             by_kernel.setdefault(layer.kernel, {})[layer.call] = each.storage
         kernels: dict[str, Json] = {}
@@ -285,10 +268,10 @@ class PrecisionChooser:
     # What the result says.
 
     def _stated(
-        self, chosen: Sequence[_Option], gain: Gain | None, *, factor: float, error: float, failure: str
+        self, choice: Sequence[_Option], gain: Gain | None, *, factor: float, error: float, failure: str
     ) -> results.PrecisionDecision:
         budget, begin_s = self._request.budget, self._begin.total_s
-        used = chosen if gain else []
+        used = choice if gain else []
         is_nothing = not used and not failure and self._options
         return results.PrecisionDecision(
             budget=budget,
@@ -360,14 +343,15 @@ class PrecisionChooser:
 
     def _points(self, factor: float) -> tuple[results.PrecisionPoint, ...]:
         """Return the fastest choices at budgets between the smallest error of a layer and that of all."""
-        if not self._options:
+        errors = [each.error for each in self._options if each.error]
+        if not errors:
             return ()
-        least, most = min(each.error for each in self._options), math.hypot(*(each.error for each in self._options))
+        least, most = min(errors), math.hypot(*errors)
         points = {}
         for number in range(POINTS):
-            chosen, _ = self._fastest(least * (most / least) ** (number / (POINTS - 1)) * MARGIN)
+            choice, _ = self._fastest(least * (most / least) ** (number / (POINTS - 1)) * MARGIN)
             point = results.PrecisionPoint(
-                error=factor * _root_sum(chosen), predicted_s=self._begin.total_s - _saved(chosen)
+                error=factor * _root_sum(choice), predicted_s=self._begin.total_s - _saved(choice)
             )
             points[point.error] = point
         return tuple(points[error] for error in sorted(points))
@@ -383,6 +367,11 @@ class PrecisionChooser:
 def _root_sum(options: Sequence[_Option]) -> float:
     """Return the error that the options' own errors predict, as if they were independent."""
     return math.hypot(*(each.error for each in options))
+
+
+def error_factor(error: float, predicted: float) -> float:
+    """Return a measured error as a multiple of the predicted one; weights that lose nothing predict none."""
+    return max(LEAST_FACTOR, error / predicted) if predicted else 1.0
 
 
 def _saved(options: Sequence[_Option]) -> float:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import optuna
 
 from passsearch.core import UNLIMITED, Candidate, Failure, TimeLimit
-from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler
+from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler, RoundedWeights
 from passsearch.results import PrecisionDecision
 from passsearch.search.composition import COMPOSED, Composer, has_kernel_schedules
 from passsearch.search.composition_records import Composition
@@ -16,7 +16,7 @@ from passsearch.search.evaluation import Evaluation
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.next_states import NextStates
 from passsearch.search.options import RunOptions
-from passsearch.search.precision import Gain, PrecisionChooser, RoundingEvaluator
+from passsearch.search.precision import Gain, PrecisionChooser
 from passsearch.search.precision_request import PrecisionRequest
 from passsearch.search.records import TIME_LIMIT, Counts, ProposalSource, Scored, SearchOutcome, SpaceCoverage
 from passsearch.search.samplers import Strategy, make_strategy
@@ -56,7 +56,7 @@ class Search:
         progress: Callable[[Counts, Scored | None], None],
         explorer: Explorer | None = None,
         profiler: KernelProfiler | None = None,
-        precision: tuple[PrecisionRequest, RoundingEvaluator] | None = None,
+        precision: tuple[PrecisionRequest, RoundedWeights] | None = None,
         end_s: Callable[[Scored, Scored, Scored], float] = lambda *_: math.inf,
         explore_s: float = 0.0,
         compilers: int = 1,

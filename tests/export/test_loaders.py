@@ -103,14 +103,15 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def load_network(toolchain: Toolchain, deploy: Path) -> subprocess.CompletedProcess[str]:
-    """Load a compiled network as ``passsearch.load`` does, in a process with the compiler."""
+def load_network(toolchain: Toolchain, deploy: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """Load a compiled network as ``passsearch.load`` does, in a process with the compiler, and run some lines."""
     program = [
         f"import sys; sys.path += {[str(Path(passsearch.__file__).parents[1]), sysconfig.get_path('purelib')]!r}",
         "from passsearch.api.compiled_network import CompiledNetwork",
         "from passsearch.errors import UserError",
         f"try: CompiledNetwork({{'folder': {str(deploy)!r}}}).load()",
         "except UserError as error: sys.exit(str(error))",
+        *lines,
     ]
     return run(toolchain.python, "-c", "\n".join(program))
 
@@ -118,9 +119,13 @@ def load_network(toolchain: Toolchain, deploy: Path) -> subprocess.CompletedProc
 def load_by_each(toolchain: Toolchain, deploy: Path) -> list[subprocess.CompletedProcess[str]]:
     """Load a built network by the loaders in Python and C++ and, where it can run beside the compiler, passsearch."""
     done = [run(toolchain.python, deploy / "run_model.py"), run(deploy / "run_model", deploy / "built")]
+    return [*done, load_network(toolchain, deploy)] if runs_passsearch(toolchain) else done
+
+
+def runs_passsearch(toolchain: Toolchain) -> bool:
+    """Return True if the toolchain's interpreter can have this one's packages."""
     version = run(toolchain.python, "-c", "import sys; print(*sys.version_info[:2])").stdout
-    is_same = version.split() == list(map(str, sys.version_info[:2]))
-    return [*done, load_network(toolchain, deploy)] if is_same else done
+    return version.split() == list(map(str, sys.version_info[:2]))
 
 
 @every_kind
@@ -162,6 +167,9 @@ print(tvm.get_global_func("runtime.NumThreads")())
 @every_kind
 def test_a_call_runs_on_every_core(toolchain: Toolchain, original: Path, tmp_path: Path) -> None:
     assert run(toolchain.python, "-c", COUNTING, original).stdout == f"{physical_cores()}\n"
+    if runs_passsearch(toolchain):
+        loaded = load_network(toolchain, original, "import tvm", COUNTING.splitlines()[-1])
+        assert loaded.stdout == f"{physical_cores()}\n", loaded
     options, program = shlex.split(original.with_name("options.txt").read_text()), tmp_path / "count_threads"
     made = run("c++", PROGRAMS / "count_threads.cc", "-o", program, *options)
     assert made.returncode == 0, made.stderr

@@ -13,6 +13,7 @@ import passsearch
 from passsearch.errors import UserError
 from passsearch.results import PrecisionDecision, RunResult
 from passsearch.search.decision_choice import best_subset
+from passsearch.search.precision import LEAST_FACTOR, error_factor
 from passsearch.toolchain import Toolchain
 
 SIZES = (256, 512, 512, 512, 256)
@@ -24,14 +25,21 @@ def test_the_best_subset_is_that_of_all_subsets_and_its_bound_holds() -> None:
         savings = random.random(8).tolist()
         groups = [[float(place // 2 == group) for place in range(8)] for group in range(4)]
         errors = (random.random(8) ** 2).tolist()
-        chosen, bound = best_subset(savings, [*groups, errors], [1.0] * 4 + [0.8])
-        found = sum(saved for saved, is_chosen in zip(savings, chosen, strict=True) if is_chosen)
+        marks, bound = best_subset(savings, [*groups, errors], [1.0] * 4 + [0.8])
+        found = sum(saved for saved, is_in in zip(savings, marks, strict=True) if is_in)
         best = 0.0
         for subset in itertools.product((0, 1), repeat=8):
             taken = np.array(subset)
             if (np.array(groups) @ taken <= 1).all() and np.dot(errors, taken) <= 0.8:
                 best = max(best, float(np.dot(savings, taken)))
         assert math.isclose(found, best, rel_tol=1e-6) and bound >= best - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("error", "predicted", "factor"), [(0.02, 0.01, 2.0), (0.0, 0.01, LEAST_FACTOR), (0.0, 0.0, 1.0), (1e-7, 0.0, 1.0)]
+)
+def test_weights_that_lose_nothing_leave_a_factor_to_divide_by(error: float, predicted: float, factor: float) -> None:
+    assert error_factor(error, predicted) == factor
 
 
 def _network(path: Path) -> Path:

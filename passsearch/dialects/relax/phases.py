@@ -11,13 +11,11 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from passsearch.dialects.relax.recurrence.cell import RECURRENCE
+from passsearch.standalone.relax.cpu_schedules.cpu_pass import SCHEDULED
 from passsearch.standalone.relax.deployment.lowering import ALLOCATIONS
 
 OPERATORS, LOOPS, SCHEDULES, MEMORY = "operators", "loops", "schedules", "memory"
 """A module of operators; of loops; of loops partly scheduled; of calls that write into allocated memory."""
-
-SCHEDULED = "tirx.is_scheduled"
-"""The attribute that TVM's own schedule rules leave on a function (``s_tir/dlight/base/transform.py``)."""
 
 # ``LegalizeOps`` makes loops of a reshape, but a later pass makes it a view again; so it does not show the phase.
 _VIEW = "relax.reshape"

@@ -15,10 +15,10 @@ from tvm.ir import GenericConst
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
 from passsearch.dialects.contract import WEIGHTS
-from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.recurrence.cell import Recurrence, recurrences
 from passsearch.dialects.shared import Producers, flatten_producers
 from passsearch.standalone.relax.cpu_schedules import NOTES, PACKED
+from passsearch.standalone.relax.cpu_schedules.cpu_pass import SCHEDULED
 from passsearch.standalone.relax.deployment.separate_weights import entries
 
 _NAMESPACES = re.compile(r"^relax\.(?:(?:nn|vision|image|builtin|memory|vm)\.)*")

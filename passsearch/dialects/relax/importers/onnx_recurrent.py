@@ -8,13 +8,10 @@ from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from passsearch.dialects.relax.recurrence.cell import FUNCTIONS, KINDS, PARAMETERS, Activation, Recurrence
-from passsearch.dialects.relax.recurrence.layer import Weights, recurrent_layer
+from passsearch.dialects.relax.recurrence.layer import BATCH_FIRST, Weights, recurrent_layer
 
 _DIRECTIONS = {b"forward": (False,), b"reverse": (True,), b"bidirectional": (False, True)}
 """Whether each direction reads the sequence backwards."""
-
-_BATCH_FIRST = [1, 0, 2]
-"""Axes of a sequence, or of a state, in the layout in which the batch comes first."""
 
 
 class _Recurrent(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
@@ -28,12 +25,12 @@ class _Recurrent(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
         x, weights, states, bias, lengths, *starts, peepholes = values
         starts = starts[: KINDS[cls.kind].states]
         if is_batch_first := bool(attr.get("layout", 0)):
-            x, *starts = (_permute(bb, value, _BATCH_FIRST) for value in (x, *starts))
+            x, *starts = (_permute(bb, value, BATCH_FIRST) for value in (x, *starts))
         recurrence = cls._recurrence(attr, int(states.ty.shape.values[-1]), lengths, peepholes, str(x.ty.dtype))
         own = Weights(weights, states, bias, peepholes)
         whole, *ends = recurrent_layer(bb, recurrence, x, own, starts=starts, lengths=lengths)
         if is_batch_first:
-            whole, ends = _permute(bb, whole, [2, 0, 1, 3]), [_permute(bb, end, _BATCH_FIRST) for end in ends]
+            whole, ends = _permute(bb, whole, [2, 0, 1, 3]), [_permute(bb, end, BATCH_FIRST) for end in ends]
         return relax.Tuple([whole, *ends])
 
     @classmethod

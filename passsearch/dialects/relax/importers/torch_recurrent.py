@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax
 
 from passsearch.dialects.relax.recurrence.cell import KINDS, Recurrence
-from passsearch.dialects.relax.recurrence.layer import Weights, constant, recurrent_layer
+from passsearch.dialects.relax.recurrence.layer import BATCH_FIRST, Weights, constant, recurrent_layer
 
 _GATES: Mapping[str, Sequence[int]] = {"GRU": (1, 0, 2), "LSTM": (0, 3, 1, 2), "RNN": (0,)}
 """PyTorch's gates in ONNX's order."""
@@ -22,8 +22,6 @@ _OPERATORS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "rnn_tanh.input": ("RNN", KINDS["RNN"].activations),
 }
 """Kind and activations of each operator."""
-
-_BATCH_FIRST = [1, 0, 2]
 
 
 def recurrent_converters(program: Any) -> dict[str, Callable[[Any, Any], Any]]:
@@ -74,7 +72,7 @@ def _convert(
     reverse = (False, True) if is_bidirectional else (False,)
     firsts = list(first) if isinstance(first, tuple | list) else [first]
     states = [_parts(bb, state, layers) for state in firsts]
-    x = bb.emit(relax.op.permute_dims(x, _BATCH_FIRST)) if is_batch_first else x
+    x = bb.emit(relax.op.permute_dims(x, BATCH_FIRST)) if is_batch_first else x
     own = tuple(tuple((name, ()) for name in activations) for _ in reverse)
     hidden = arrays[1].shape[1]
     recurrence = Recurrence(kind, hidden, reverse, own, str(x.ty.dtype), resets_product=kind == "GRU")
@@ -89,7 +87,7 @@ def _convert(
         moved = bb.emit(relax.op.permute_dims(whole, [0, 2, 1, 3])) if is_bidirectional else whole
         x = bb.emit(relax.op.reshape(moved, relax.ShapeExpr([steps, batch, len(reverse) * hidden])))
     lasts = [_joined(bb, [last[place] for last in ends]) for place in range(len(states))]
-    output = bb.emit(relax.op.permute_dims(x, _BATCH_FIRST)) if is_batch_first else x
+    output = bb.emit(relax.op.permute_dims(x, BATCH_FIRST)) if is_batch_first else x
     return relax.Tuple([output, *lasts])
 
 

@@ -122,7 +122,7 @@ def recurrences(module: Any) -> dict[str, Recurrence]:
 
 
 def _parse(text: str) -> Recurrence | None:
-    """Return the value of an attribute; ``None`` for one that a file of others may have, and that says nothing."""
+    """Return the value of an attribute; ``None`` where it describes no layer, as in a file from elsewhere."""
     try:
         recurrence = Recurrence.from_json(text)
     except (AttributeError, KeyError, TypeError, ValueError):

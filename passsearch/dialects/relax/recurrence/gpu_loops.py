@@ -96,7 +96,7 @@ class _GpuSteps(Steps):
             store(unit, value(unit))
 
     def _fill(self, state: Any, first: int, last: int) -> None:
-        # All of the state; what is no zero is written by the same thread afterwards.
+        # The whole state: the same thread writes the first state over the zeros afterwards.
         with T.serial(index(last // self._threads_count)) as number:
             unit = number * index(self._threads_count) + self._thread
             T.buffer_store(state, tirx.const(0, self._recurrence.wide), [unit])

@@ -11,15 +11,14 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
+from passsearch.standalone.relax.cpu_schedules.cpu_pass import FUSES_WITH_NOTHING, SCHEDULED
+
 from .cell import LANES, RECURRENCE, Recurrence
 from .cpu_loops import cpu_function
 from .loops import is_single, summed
 
-SCHEDULED = "tirx.is_scheduled"
-"""Attribute of functions that no schedule changes."""
-
-FUSES_WITH_NOTHING = 8
-"""Value of the attribute ``op_pattern``, by which TVM decides on fusion (``OpPatternKind``)."""
+BATCH_FIRST = [1, 0, 2]
+"""Axes of a sequence, or of a state, in the layout in which the batch comes first."""
 
 
 @dataclass(frozen=True)

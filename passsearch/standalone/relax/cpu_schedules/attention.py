@@ -7,6 +7,7 @@ from typing import Any
 from tvm import s_tir
 
 from .accesses import element_bits
+from .cpu_pass import SCHEDULED
 from .loops import unroll_tile
 from .registers import Registers
 from .sizes import all_divisors, chunk_count, dividing_lanes, largest_divisor
@@ -47,7 +48,7 @@ def schedule_attention(function: Any, registers: Registers) -> Any:
     for reduction in (maxima, sums):
         _reduce_lanes(schedule, reduction)
     _vectorize(schedule, schedule.get_loops(weights)[-1], lanes)
-    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+    return schedule.mod["main"].with_attr(SCHEDULED, True)
 
 
 def _pack_keys(schedule: Any, keys: Any, lanes: int) -> None:

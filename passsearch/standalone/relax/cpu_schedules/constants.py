@@ -8,6 +8,7 @@ import hashlib
 import mmap
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,37 @@ def entries(module: Any) -> list[Any]:
 def is_call_tir(call: Any) -> bool:
     """Return True for the call of a function of loops."""
     return getattr(call.op, "name", "") == "relax.call_tir"
+
+
+def replace_functions(
+    module: Any, functions: Mapping[str, Any], arguments_of: Callable[[str, int, Any], list[Any]]
+) -> Any:
+    """Return the module with these functions in place of those of the same names.
+
+    Args:
+        module: The module.
+        functions: New functions of loops by name.
+        arguments_of: Returns what a call has in place of an argument, from the function's name, the argument's place
+            and the argument.
+    """
+    builder = relax.BlockBuilder()
+    # New variables, because TVM stores a function's type with the variable that names it.
+    names = {name: builder.add_func(function, name) for name, function in functions.items()}
+    others = {name: function for name, function in module.functions_items() if name.name_hint not in names}
+    result = tvm.IRModule(
+        {**others, **dict(builder.get().functions_items())}, attrs=module.attrs, global_infos=module.global_infos
+    )
+
+    def replace_call(call: Any) -> Any:
+        name = call.args[0].name_hint if is_call_tir(call) else ""
+        if name not in names:
+            return call
+        arguments = [new for at, each in enumerate(call.args[1].fields) for new in arguments_of(name, at, each)]
+        return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
+
+    for entry in entries(result):
+        result.update_func(entry, tvm_ffi.structural_map(result[entry], (relax.Call, replace_call)))
+    return relax.transform.Normalize()(result)  # it finds the types of the new calls
 
 
 def values_of(data: Any) -> Any:

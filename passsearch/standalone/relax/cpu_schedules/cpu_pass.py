@@ -11,6 +11,12 @@ from tvm import relax, tirx
 from .library_calls import call_library
 from .registers import Registers, registers_of
 
+SCHEDULED = "tirx.is_scheduled"
+"""Attribute of a function that no schedule changes; TVM's own rules set it too (``s_tir/dlight/base/transform.py``)."""
+
+FUSES_WITH_NOTHING = 8
+"""Value of the attribute ``op_pattern``, by which TVM decides on fusion (``OpPatternKind``)."""
+
 
 def cpu_pass(schedule: Callable[[Any, Registers], Any], *, name: str) -> Any:
     """Return a pass that changes a module by a function of the module and of the registers, and only for CPUs."""
@@ -30,5 +36,5 @@ def unscheduled(module: Any) -> list[tuple[Any, Any]]:
     return [
         (name, call_library(function))
         for name, function in module.functions_items()
-        if isinstance(function, tirx.PrimFunc) and not (function.attrs and "tirx.is_scheduled" in function.attrs)
+        if isinstance(function, tirx.PrimFunc) and not (function.attrs and SCHEDULED in function.attrs)
     ]

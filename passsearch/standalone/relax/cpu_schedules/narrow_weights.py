@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import tvm
-import tvm_ffi
 from tvm import relax, tirx
 
 from .attention import is_attention
 from .call_copies import SEPARATOR, copied
-from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
+from .constants import constant_arguments, digest, replace_functions, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
 from .factors import LEAST_GROUP, Factor
 from .narrow_loops import is_table, narrowed, narrowed_table
@@ -239,32 +237,16 @@ def _table_layout(rank: int, storage: Storage) -> _Layout:
 
 def _replaced(module: Any, changed: Mapping[str, _Narrowed]) -> Any:
     """Return the module with these functions in place of those of the same names, and with their constants narrow."""
-    builder = relax.BlockBuilder()
-    # New variables, because TVM stores a function's type with the variable that names it.
-    names = {name: builder.add_func(each.function, name) for name, each in changed.items()}
-    functions = {name: function for name, function in module.functions_items() if name.name_hint not in names}
-    result = tvm.IRModule(
-        {**functions, **dict(builder.get().functions_items())}, attrs=module.attrs, global_infos=module.global_infos
-    )
     stored: dict[Any, list[Any]] = {}  # calls with equal weights share them
 
-    def arrays_of(constant: Any, layout: _Layout) -> list[Any]:
-        key = (digest(values_of(constant.value)), str(constant.ty), layout)
+    def arguments_of(name: str, place: int, argument: Any) -> list[Any]:
+        layout = changed[name].layouts.get(place)
+        if layout is None:
+            return [argument]
+        key = (digest(values_of(argument.value)), str(argument.ty), layout)
         if key not in stored:
-            arrays = layout.storage.arrays(values_of(constant.value), layout.summed, layout.dimension)
+            arrays = layout.storage.arrays(values_of(argument.value), layout.summed, layout.dimension)
             stored[key] = [relax.const(tensor(array)) for array in arrays]
         return stored[key]
 
-    def replace_call(call: Any) -> Any:
-        name = call.args[0].name_hint if is_call_tir(call) else ""
-        if name not in changed:
-            return call
-        arguments: list[Any] = []
-        for place, argument in enumerate(call.args[1].fields):
-            layout = changed[name].layouts.get(place)
-            arguments += arrays_of(argument, layout) if layout else [argument]
-        return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
-
-    for entry in entries(result):
-        result.update_func(entry, tvm_ffi.structural_map(result[entry], (relax.Call, replace_call)))
-    return relax.transform.Normalize()(result)  # it finds the types of the new calls
+    return replace_functions(module, {name: each.function for name, each in changed.items()}, arguments_of)

@@ -26,7 +26,7 @@ from tvm.sym import detect_linear_equation
 from tvm.target.codegen import target_has_features
 
 from .accesses import mentions, substitute
-from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
+from .constants import constant_arguments, digest, replace_functions, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
 from .edits import WIDENED, elementwise, insert_before, leaf_blocks, region_of, replace_block
 from .overlap import INDEX
@@ -317,32 +317,16 @@ def paired(array: Any, dimension: int) -> Any:
 
 def _replaced(module: Any, changed: Mapping[str, _Changed]) -> Any:
     """Return the module with these functions in place of those of the same names, and with their new constants."""
-    builder = relax.BlockBuilder()
-    # New variables, because TVM stores a function's type with the variable that names it.
-    names = {name: builder.add_func(each.function, name) for name, each in changed.items()}
-    functions = {name: function for name, function in module.functions_items() if name.name_hint not in names}
-    result = tvm.IRModule(
-        {**functions, **dict(builder.get().functions_items())}, attrs=module.attrs, global_infos=module.global_infos
-    )
     stored: dict[Any, Any] = {}  # calls with equal weights share them
 
-    def changed_argument(argument: Any, change: Callable[[Any], Any] | None) -> Any:
+    def arguments_of(name: str, place: int, argument: Any) -> list[Any]:
+        change = changed[name].arrays.get(place)
         if change is None:
-            return argument
+            return [argument]
         values = change(values_of(argument.value))
         key = (digest(values), values.shape, str(values.dtype))
         if key not in stored:
             stored[key] = relax.const(tensor(values))
-        return stored[key]
+        return [stored[key]]
 
-    def replace_call(call: Any) -> Any:
-        name = call.args[0].name_hint if is_call_tir(call) else ""
-        if name not in changed:
-            return call
-        arrays = changed[name].arrays
-        arguments = [changed_argument(each, arrays.get(at)) for at, each in enumerate(call.args[1].fields)]
-        return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
-
-    for entry in entries(result):
-        result.update_func(entry, tvm_ffi.structural_map(result[entry], (relax.Call, replace_call)))
-    return relax.transform.Normalize()(result)  # it finds the types of the new calls
+    return replace_functions(module, {name: each.function for name, each in changed.items()}, arguments_of)

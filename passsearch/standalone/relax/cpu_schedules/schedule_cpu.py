@@ -13,7 +13,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 from .accesses import Packing
 from .attention import is_attention, schedule_attention
 from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
-from .cpu_pass import cpu_pass, unscheduled
+from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
 from .open_sizes import OpenScheduler
 from .registers import Registers
 from .scheduler import Scheduler
@@ -113,7 +113,7 @@ def _schedule(
     else:
         scheduler = OpenScheduler(schedule, blocks, registers=registers)
     result = scheduler.run()
-    return result.with_attr("tirx.is_scheduled", True), scheduler.packings
+    return result.with_attr(SCHEDULED, True), scheduler.packings
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import element_bits
-from .cpu_pass import cpu_pass, unscheduled
+from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
 from .overlap import overlap_tiles, widen_reductions
 from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, dividing_lanes, largest_divisor, vector_lanes
@@ -88,7 +88,7 @@ class _RowScheduler:
         for step in steps:
             self._vectorize(step)
         self._vectorize_last_loop(last)
-        return overlap_tiles(schedule.mod["main"]).with_attr("tirx.is_scheduled", True)
+        return overlap_tiles(schedule.mod["main"]).with_attr(SCHEDULED, True)
 
     def _widen_reductions(self) -> None:
         """Give reductions of a size that no vector divides a multiple of the elements of a vector as their size."""

@@ -18,6 +18,8 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.script import tirx as T  # noqa: N812 - TVM's scripts have this name
 
+from .cpu_pass import FUSES_WITH_NOTHING, SCHEDULED
+
 LANES = 16
 """Columns that one loop keeps in registers."""
 
@@ -26,9 +28,6 @@ LEAST_NUMBERS = 256
 
 LOWEST, NAN = -(1 << 31), (1 << 31) - 2
 """The key below that of every number, and the key of NaN."""
-
-FUSES_WITH_NOTHING = 8
-"""Value of the attribute ``op_pattern``, by which TVM decides on fusion (``OpPatternKind``)."""
 
 
 def select_top_k(module: Any) -> Any:
@@ -114,7 +113,7 @@ def _loops(rows: int, numbers: int, count: int, places: str, *, is_largest: bool
 
     @T.prim_func(private=True, s_tir=True)  # type: ignore[untyped-decorator]
     def top_k(x: T.handle, y: T.handle, z: T.handle) -> None:  # noqa: C901
-        T.func_attr({"tirx.is_scheduled": True, "op_pattern": FUSES_WITH_NOTHING, "tirx.noalias": True})
+        T.func_attr({SCHEDULED: True, "op_pattern": FUSES_WITH_NOTHING, "tirx.noalias": True})
         data = T.match_buffer(x, (rows, numbers), "float32")
         values = T.match_buffer(y, (rows, count), "float32")
         indices = T.match_buffer(z, (rows, count), places)
@@ -158,7 +157,7 @@ def _loops(rows: int, numbers: int, count: int, places: str, *, is_largest: bool
                             place[0] = first[column] * columns + column
                     values[row, number] = data[row, place[0]]
                     indices[row, number] = T.Cast(places, place[0])
-                    # The next of this column is smaller, or equal and behind.
+                    # The column's next number is smaller, or as large and in a later line.
                     best[place[0] % columns] = LOWEST
                     for line in T.serial(lines + 1):
                         if keys[line, place[0] % columns] > best[place[0] % columns] and (
