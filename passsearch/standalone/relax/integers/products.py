@@ -13,8 +13,8 @@ from tvm import relax
 
 from .quantized import Quantized
 
-LARGEST_SUM = 2**31 - 1
-"""Limit of int32."""
+LARGEST_SUM, LARGEST_EXACT = 2**31 - 1, 2**24
+"""Limits of int32, and of the integers that float32 has all of."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,11 @@ class _Product:
     weights: Quantized
     emit: Callable[[Any], Any]
 
-    def _bound(self, steps: int) -> bool:
-        """Return True if a sum of this many products may be too large for int32."""
-        largest = (
-            128 if (values := self.weights.constant) is None else int(np.abs(values.astype("int32")).max(initial=0))
-        )
-        return steps * 255 * max(largest, 1) > LARGEST_SUM
+    def _bound(self, steps: int) -> int:
+        """Return a number that no sum of this many products is beyond."""
+        values = self.weights.constant
+        largest = 128 if values is None else int(np.abs(values.astype("int32")).max(initial=0))
+        return steps * 255 * max(largest, 1)
 
     def _scaled(self, sums: Any, correction: Any, scale: Any, shape: Sequence[int]) -> Any:
         """Return the floats of sums.
@@ -70,7 +69,7 @@ class Convolution(_Product):
             return "its weights are computed" if self.weights.constant is None else "its data have several scales"
         if not self.weights.is_per_tensor and self.weights.axis != 0:
             return "its weights have scales along another axis than that of the outputs"
-        return "its sums may not fit into 32 bits" if self._bound(math.prod(self._kernel[1:])) else ""
+        return "its sums may not fit into 32 bits" if self._bound(math.prod(self._kernel[1:])) > LARGEST_SUM else ""
 
     @property
     def _kernel(self) -> list[int]:
@@ -86,8 +85,9 @@ class Convolution(_Product):
             widths = [0, 0, 0, 0, top, bottom, left, right]
             data = self.emit(relax.op.nn.pad(data, widths, "constant", zero))
             padding = [0, 0, 0, 0]
-        # Few products for each sum: float32 holds these exactly as well, and has vectors of neighbours at once.
-        sums_in = "float32" if self._kernel[1] == 1 and int(attrs.groups) > 1 else "int32"
+        # Sums of few products are exact in float32, too, which has vectors of neighbours at once.
+        is_depthwise = self._kernel[1] == 1 and int(attrs.groups) > 1
+        sums_in = "float32" if is_depthwise and self._bound(math.prod(self._kernel[1:])) <= LARGEST_EXACT else "int32"
         dtype = sums_in if sums_in == "float32" else str(values.dtype)
         weights = relax.const(values.astype(dtype), dtype)
         sums = self.emit(
@@ -115,7 +115,7 @@ class MatrixProduct(_Product):
         """Return why the product stays in float32; empty if it does not."""
         rank = len(self.original.args[1].ty.shape)
         steps = self.original.args[1].ty.shape[-2 if rank > 1 else 0]
-        if not isinstance(steps, tvm.tirx.IntImm) or self._bound(int(steps)):
+        if not isinstance(steps, tvm.tirx.IntImm) or self._bound(int(steps)) > LARGEST_SUM:
             return "its sums may not fit into 32 bits"
         if not self.data.is_per_tensor:
             return "its data have several scales"
