@@ -13,7 +13,13 @@ from .registers import Registers
 from .sizes import all_divisors, chunk_count, dividing_lanes, largest_divisor
 
 ATTENTION = "passsearch.attention"
-"""Attribute of a function that ``FuseAttention`` made, with the blocks that ``schedule_attention`` names, in order."""
+"""Attribute of a function that ``FuseAttention`` made, with the blocks that ``schedule_attention`` names."""
+
+STAGES = (
+    *("keys", "products", "scores", "lane_maxima", "maxima", "weights"),
+    *("results", "lane_sums", "sums", "attention"),
+)
+"""Names of these blocks."""
 
 
 def is_attention(function: Any) -> bool:
@@ -31,8 +37,9 @@ def schedule_attention(function: Any, registers: Registers) -> Any:
         ScheduleError: TVM refuses a step.
     """
     schedule = s_tir.Schedule(function)
-    blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
-    keys, products, scores, lane_maxima, maxima, weights, lane_sums, sums, results, output = blocks
+    # By their names: the order of the last ones depends on what the output reads first.
+    keys, products, scores, lane_maxima, maxima, weights = map(schedule.get_sblock, STAGES[:6])
+    results, lane_sums, sums, output = map(schedule.get_sblock, STAGES[6:])
     lanes = registers.bits // element_bits(function.params[-1].dtype)
     _pack_keys(schedule, keys, lanes)
     rows = int(schedule.get(schedule.get_loops(results)[2]).extent)
