@@ -26,15 +26,15 @@ TARGET_KINDS = (
 """Kinds of targets of the versions of TVM that passsearch uses."""
 
 
-def host_target(toolchain: Toolchain) -> str:
+def host_target(toolchain: Toolchain, *, tiles_for_threads: bool = False) -> str:
     """Return ``llvm -mtriple=… -mcpu=…`` for this machine, in names that the toolchain's LLVM knows.
 
-    On Relax with many threads ``-num-cores=…`` follows, by which ``ScheduleCPU`` gives each an equal share.
+    With many threads ``-num-cores=…`` follows for a dialect whose schedules take account of their number.
     """
     cpu = llvm_cpu(archspec.cpu.host(), toolchain.llvm_version)
     # The triple is always explicit: the default triple of a TVM build can be another machine (hhb-tvm's is riscv64).
     target, threads = f"llvm -mtriple={toolchain.host_triple} -mcpu={cpu}", physical_cores()
-    return f"{target} -num-cores={threads}" if toolchain.dialect == "relax" and threads > FEW_THREADS else target
+    return f"{target} -num-cores={threads}" if tiles_for_threads and threads > FEW_THREADS else target
 
 
 def target_options(target: str) -> dict[str, Json]:
