@@ -28,6 +28,7 @@ from passsearch.catalog import find_folders
 from passsearch.core import (
     DEADLINE_S,
     FLOAT32,
+    LEAST_GAIN,
     SOURCE,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
@@ -190,6 +191,7 @@ def tune(
     seed: int = 0,
     confirm: int = USUAL_REPETITIONS,
     keep_throughput: float = 0.98,
+    least_gain: float = LEAST_GAIN,
     tolerance: float | None = None,
     precision: str = FLOAT32,
     budget: float | None = None,
@@ -219,6 +221,8 @@ def tune(
         confirm: Fewest fresh compiles that confirm the winner; up to nine are made while the verdict is not clear. 0
             leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where no objective is throughput or latency.
+        least_gain: Share of throughput that a search must be able to add to the recommended sequence: where the corpus
+            says that it adds less, only that sequence is measured. 0 searches always.
         precision: ``float32``, or ``weights`` to store each layer's constant weights in fewer bits where that is faster
             and ``budget`` allows it.
         budget: Largest deviation of outputs by that, as a share of the largest output, on ``samples`` or else on random
@@ -258,6 +262,7 @@ def tune(
         repetitions=confirm,
         # Where nothing runs, no candidate could keep any throughput.
         keep_throughput=0.0 if session.cannot_run_reason else keep_throughput,
+        least_gain=least_gain,
         passes=passes,
         additional=additional,
         sampler=sampler,

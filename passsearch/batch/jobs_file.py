@@ -19,6 +19,7 @@ OPTIONS = (
     "seed",
     "confirm",
     "keep_throughput",
+    "least_gain",
     "tolerance",
     "reference",
     "deadline",

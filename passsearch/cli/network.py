@@ -19,6 +19,7 @@ from passsearch.cli.options import (
 from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS, print_note, print_result, split_names
 from passsearch.core import (
     FLOAT32,
+    LEAST_GAIN,
     PRECISIONS,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
@@ -107,6 +108,14 @@ def tune(
             text="Share of the baseline's throughput that a winner of another objective must keep.",
         ),
     ] = 0.98,
+    least_gain: Annotated[
+        float,
+        number_option(
+            "least_gain",
+            metavar="SHARE",
+            text="Search only where that can add this share to the recommended sequence.",
+        ),
+    ] = LEAST_GAIN,
     passes: Annotated[
         str | None, typer.Option(metavar="A,B", help="Search only these passes, whatever the network's classes.")
     ] = None,
@@ -156,6 +165,7 @@ def tune(
             seed=seed,
             confirm=confirm,
             keep_throughput=keep_throughput,
+            least_gain=least_gain,
             passes=split_names(passes),
             additional=split_names(additional) or (),
             **shared,

@@ -21,6 +21,9 @@ DEADLINE_S = 600.0
 USUAL_TRIALS = 60
 """Number of candidates that a search evaluates besides the baselines, unless the user says otherwise."""
 
+LEAST_GAIN = 0.02
+"""Share of throughput that a search must be able to add to the recommended sequence, unless the user says otherwise."""
+
 USUAL_REPETITIONS = 3
 """Fewest fresh compiles that confirm a winner, unless the user says otherwise. Two leave intervals too wide to use."""
 

@@ -219,6 +219,7 @@ NUMBERS: Mapping[str, Number] = {
     "seed": Number(0, 0, most=2**32 - 1),
     "confirm": Number(0, 3),
     "keep_throughput": Number(0, 0.98, most=1, whole=False),
+    "least_gain": Number(0, 0.02, most=1, whole=False),
     "budget": Number(1e-6, 0.01, most=1, whole=False),
     "rounds": Number(2, 6),
     "processes": Number(1, 3),

@@ -329,7 +329,10 @@ def open_session(
             f"Toolchain `{selected.name}` ({selected.dialect}) builds one function at one size, and {names} are asked "
             "for; tune each in a run of its own, or choose a toolchain of another dialect."
         )
-    full_target = complete_target(target, selected, probe_sensors) if target else host_target(selected)
+    if target:
+        full_target = complete_target(target, selected, probe_sensors)
+    else:
+        full_target = host_target(selected, tiles_for_threads=dialect(selected.dialect).tiles_for_threads)
     _log.info("%s with toolchain %s (TVM %s) for `%s`", model.source, selected.name, selected.tvm_version, full_target)
     return Session(
         model=model,

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from passsearch.core import USUAL_REPETITIONS
+from passsearch.core import LEAST_GAIN, USUAL_REPETITIONS
 from passsearch.report.run_record import RunRecord
 from passsearch.results import Model, RunResult
 
@@ -12,6 +12,7 @@ DEFAULTS: Mapping[str, Any] = {
     "seed": 0,
     "repetitions": USUAL_REPETITIONS,
     "keep_throughput": 0.98,
+    "least_gain": LEAST_GAIN,
     "sampler": "auto",
 }
 """Settings that a command leaves out if they have these values."""
@@ -26,6 +27,7 @@ OPTIONS = {
     "seed": "--seed",
     "repetitions": "--confirm",
     "keep_throughput": "--keep-throughput",
+    "least_gain": "--least-gain",
     "tolerance": "--tolerance",
     "passes": "--passes",
     "additional": "--additional",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from passsearch.core import LEAST_GAIN
 from passsearch.objectives import Objective
 from passsearch.search.samplers import AUTO
 
@@ -16,6 +17,7 @@ class RunOptions:
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known state are free.
         seed: Seed of the sampler.
         repetitions: Fresh compiles that confirm the winner; 0 leaves it unconfirmed.
+        least_gain: Share of throughput that a search must be able to add to the recommended sequence; 0 for any.
         keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         passes: Names of the only passes to search; ``None`` leaves them to the network's classes.
         additional: Names of further passes to search.
@@ -28,6 +30,7 @@ class RunOptions:
     seed: int = 0
     repetitions: int = 0
     keep_throughput: float = 0.98
+    least_gain: float = LEAST_GAIN
     passes: Sequence[str] | None = None
     additional: Sequence[str] = ()
     sampler: str = AUTO

@@ -36,6 +36,7 @@ from passsearch.search.confirm import (
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, run_result
 from passsearch.search.evaluation import BaselineFailed
+from passsearch.search.needless_search import needless_search
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.precision_request import precision_request
@@ -84,6 +85,7 @@ class Run:
             "objectives": [objective.name for objective in options.objectives],
             "seed": options.seed,
             "keep_throughput": options.keep_throughput,
+            "least_gain": options.least_gain,
             "passes": list(options.passes) if options.passes is not None else None,
             "additional": list(options.additional),
             "sampler": options.sampler,
@@ -267,6 +269,8 @@ class _Execution:
         space, for_speed = analysis.space(session.catalog, only), options.objectives[0].is_speed
         usual = first_trials(session, analysis, only=only, for_speed=for_speed)
         order, recommended = self._evaluator.gains.order, recommended_sequences(session, analysis)
+        if needless := needless_search(session, options, analysis):
+            self._note(needless)
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
             self._evaluator,
@@ -280,6 +284,7 @@ class _Execution:
             explorer=self._evaluator.applier,
             profiler=self._evaluator,
             precision=precision_request(self._session, self._evaluator),
+            needless=needless,
             end_s=self._plan_search,
             explore_s=min(plans.explore_s, plans.explore_share * self._time_limit.limit_s),
             compilers=session.explorers,

@@ -57,6 +57,7 @@ class Search:
         explorer: Explorer | None = None,
         profiler: KernelProfiler | None = None,
         precision: tuple[PrecisionRequest, RoundedWeights] | None = None,
+        needless: str = "",
         end_s: Callable[[Scored, Scored, Scored], float] = lambda *_: math.inf,
         explore_s: float = 0.0,
         compilers: int = 1,
@@ -75,6 +76,7 @@ class Search:
             explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
             profiler: Times single kernels; without one, no candidate is composed of the kernels of others.
             precision: What the user asks of the precision of weights, and what compares outputs; ``None`` for float32.
+            needless: Why the first candidate that can be measured is enough; empty for a search.
             end_s: Returns the time at which the search ends, on the clock of ``time_limit``, from the baseline, the
                 candidate that the others are timed beside, and the best candidate; called before every candidate.
             explore_s: Longest time to close the space before the sampler starts.
@@ -85,7 +87,7 @@ class Search:
         self._default = next(candidate for candidate in baselines if candidate.name == default_baseline)
         self._run_time_limit, self._progress = time_limit, progress
         self._end_s, self._explore_s, self._compilers = end_s, explore_s, compilers
-        self._profiler, self._precision = profiler, precision
+        self._profiler, self._precision, self._needless = profiler, precision, needless
         self._time_limit = replace(time_limit, limit_s=math.inf)  # of the search, until there is a plan
         self.evaluation = Evaluation(evaluator, options, progress=progress)
         self._next_states = NextStates(
@@ -185,7 +187,7 @@ class Search:
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
         begun_s = self._time_limit.clock_s()
-        while self._first:
+        while self._first and not self._is_enough():
             if self._trials_are_done() or (self._time_is_over() and not self._has_time_for_the_first()):
                 break
             # On BERT-base, sequences that differ by 1 % took all the time that kernels need. On a GPU, sequences
@@ -228,13 +230,13 @@ class Search:
         return [
             (candidate, self.evaluation.evaluate(candidate, is_baseline=True))
             for candidate in others
-            if not self._time_is_over()
+            if not self._time_is_over() and not self._is_enough()
         ]
 
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the pipeline that is composed of the best decisions for each region and kernel."""
         best = self._best_with_kernels()
-        if self._profiler is None or best is None:
+        if self._profiler is None or best is None or self._is_enough():
             return []
         self._begin_phase("timing kernels one by one")
         build = best.candidate.build
@@ -334,6 +336,9 @@ class Search:
                 trial.set_user_attr(name, value)
             study.tell(trial, values)
             unproductive = 0 if self.evaluation.counts.evaluated > before else unproductive + 1
+        if self._is_enough():
+            self._ended = self._needless
+            return
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
         self._ended = (
             nothing_new if unproductive >= PATIENCE else "all trials done" if self._trials_are_done() else TIME_LIMIT
@@ -362,7 +367,11 @@ class Search:
         return self.evaluation.scoring.trial_values(outcome)
 
     def _is_over(self) -> bool:
-        return self._trials_are_done() or self._time_is_over()
+        return self._is_enough() or self._trials_are_done() or self._time_is_over()
+
+    def _is_enough(self) -> bool:
+        """Return whether a search is needless, and a candidate beside the baseline is measured."""
+        return bool(self._needless) and len(self.evaluation.scored) > 1
 
     def _time_is_over(self) -> bool:
         """Return whether the search has to end now, by a plan that knows what it has found."""

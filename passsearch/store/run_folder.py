@@ -32,7 +32,7 @@ EXPECTED = "expected.npz"
 STATES = "states"
 """Name of the folder, among the artifacts, with the IRs that compile workers share while they run."""
 
-LIMIT_KEYS = frozenset({"trials", "timeout_s"})
+LIMIT_KEYS = frozenset({"trials", "timeout_s", "least_gain"})
 """Settings that may differ when a run is continued: they only limit how far it goes."""
 
 SEARCH_KEYS = LIMIT_KEYS | {

@@ -6,7 +6,7 @@ import re
 import archspec.cpu
 from archspec.cpu import Microarchitecture, UnsupportedMicroarchitecture
 
-from passsearch.core import Json, parse_json
+from passsearch.core import Json, parse_json, physical_cores
 from passsearch.errors import UserError
 from passsearch.toolchain.record import Toolchain
 
@@ -16,6 +16,9 @@ _NEWEST_LLVM = "99.0.0"
 """A version that has all names."""
 
 
+FEW_THREADS = 4
+"""Number of threads up to which a target does not name it: the tilings are the same (``cpu_schedules/sizes.py``)."""
+
 TARGET_KINDS = (
     *("llvm", "cuda", "c", "nvptx", "rocm", "opencl", "vulkan", "metal", "webgpu", "hexagon"),
     *("composite", "stackvm", "ext_dev", "hybrid", "aocl", "aocl_sw_emu", "sdaccel"),
@@ -23,11 +26,15 @@ TARGET_KINDS = (
 """Kinds of targets of the versions of TVM that passsearch uses."""
 
 
-def host_target(toolchain: Toolchain) -> str:
-    """Return ``llvm -mtriple=… -mcpu=…`` for this machine, in names that the toolchain's LLVM knows."""
+def host_target(toolchain: Toolchain, *, tiles_for_threads: bool = False) -> str:
+    """Return ``llvm -mtriple=… -mcpu=…`` for this machine, in names that the toolchain's LLVM knows.
+
+    With many threads ``-num-cores=…`` follows for a dialect whose schedules take account of their number.
+    """
     cpu = llvm_cpu(archspec.cpu.host(), toolchain.llvm_version)
     # The triple is always explicit: the default triple of a TVM build can be another machine (hhb-tvm's is riscv64).
-    return f"llvm -mtriple={toolchain.host_triple} -mcpu={cpu}"
+    target, threads = f"llvm -mtriple={toolchain.host_triple} -mcpu={cpu}", physical_cores()
+    return f"{target} -num-cores={threads}" if tiles_for_threads and threads > FEW_THREADS else target
 
 
 def target_options(target: str) -> dict[str, Json]:

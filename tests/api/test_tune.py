@@ -80,6 +80,14 @@ def test_the_baselines_own_passes_are_tried_first_and_make_its_binary(
     assert candidates[0]["binary"] == result.document["baseline"]["binary"]
 
 
+def test_where_a_search_may_add_little_only_the_recommended_sequence_is_measured(tmp_path: Path) -> None:
+    result = short_plans.tune("zoo:bert_tiny", toolchain="relax", least_gain=0.9, confirm=0, out=tmp_path / "run")
+    measured = {trial["name"] for trial in result.document["trials"]}
+    recommended = passsearch.recommend("zoo:bert_tiny", toolchain="relax")["pipeline"]["name"]
+    assert measured == {"default", recommended}
+    assert result.document["space"]["ended"].startswith("a search adds at most")
+
+
 @pytest.mark.parametrize(("name", "kind"), BAD_PASSES.items())
 def test_a_search_survives_a_pass_that_fails_and_reports_it(
     name: str, kind: str, job: Job, survived: passsearch.TuneResult

@@ -4,12 +4,20 @@ import pytest
 from archspec.cpu import TARGETS, Microarchitecture
 
 from passsearch.errors import UserError
-from passsearch.toolchain import Toolchain, host_target, with_triple
+from passsearch.toolchain import Toolchain, host, host_target, with_triple
 from passsearch.toolchain.host import llvm_cpu
 
 
 def test_triple_is_the_hosts_not_the_default_of_tvm(toolchain: Toolchain) -> None:
     assert re.fullmatch(r"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=\S+", host_target(toolchain))
+
+
+@pytest.mark.parametrize(("cores", "end"), [(2, ""), (16, " -num-cores=16")])
+def test_many_threads_are_named_where_schedules_take_account_of_them(
+    cores: int, end: str, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "physical_cores", lambda: cores)
+    assert host_target(toolchain, tiles_for_threads=True) == host_target(toolchain) + end
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ DIALECT = Dialect(
     bridge="passsearch.dialects.relax.bridge:RelaxBridge",
     packaged_version="0.27.0.post1",
     saver="passsearch.dialects.relax.ir_file:save",
+    tiles_for_threads=True,
     has_cases=True,
     opener="passsearch.dialects.relax.compiled:open_network",
     pipeline_maker="passsearch.dialects.relax.tvm_pass:as_pass",

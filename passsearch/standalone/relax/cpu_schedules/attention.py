@@ -79,7 +79,9 @@ def _tile_output(
     place, vector, lane = schedule.split(column, [None, vectors, lanes])
     tile = schedule.fuse(*outer, tile)
     # What a tile needs is in allocated memory, which TVM allocates once for all tiles of a chunk.
-    chunk, tile = schedule.split(tile, [chunk_count(int(schedule.get(tile).extent)), None], preserve_unit_iters=True)
+    chunk, tile = schedule.split(
+        tile, [chunk_count(int(schedule.get(tile).extent), registers.threads), None], preserve_unit_iters=True
+    )
     schedule.reorder(place, row, vector, lane)
     schedule.parallel(chunk)
     return tile, place, [row, vector, lane]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm.target.codegen import llvm_get_vector_width, target_has_features
+
+from .sizes import FEW_THREADS
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Registers:
         stream_of_weights: Time in which the second cache delivers a vector of weights, likewise.
         has_prefetch: True if code for the target can prefetch.
         gains_by_prefetch: True if products with weights from memory were measured to be faster with prefetches.
+        threads: Number of threads that share a kernel, of which the tilings take account beyond ``FEW_THREADS``.
     """
 
     bits: int
@@ -35,6 +38,7 @@ class Registers:
     stream_of_weights: float = 2
     has_prefetch: bool = True
     gains_by_prefetch: bool = False
+    threads: int = FEW_THREADS
 
 
 X86_REGISTERS = {
@@ -54,7 +58,11 @@ X86_REGISTERS = {
 
 
 def registers_of(target: Any) -> Registers:
-    """Return the registers of a target's processor."""
+    """Return the registers of a target's processor, and the threads of its option ``num-cores``."""
+    return replace(_registers(target), threads=max(int(target.attrs.get("num-cores", 0)), FEW_THREADS))
+
+
+def _registers(target: Any) -> Registers:
     # TVM 0.27 answers 512 for every x86 processor. Tiles for vectors of twice the size do not fit into the registers.
     if target_has_features("sse", target):
         return next(each for name, each in X86_REGISTERS.items() if target_has_features(name, target))

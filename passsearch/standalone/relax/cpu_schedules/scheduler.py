@@ -121,7 +121,9 @@ class Scheduler:
         fused = schedule.fuse(*outer, channels)
         # The stages of one tile are in allocated memory, which TVM allocates once for all tiles of a chunk.
         chunk, fused = schedule.split(
-            fused, [chunk_count(int(schedule.get(fused).extent)), None], preserve_unit_iters=True
+            fused,
+            [chunk_count(int(schedule.get(fused).extent), self._registers.threads), None],
+            preserve_unit_iters=True,
         )
         schedule.parallel(chunk)
         unroll_tile(schedule, [*inner, lane])
@@ -194,7 +196,7 @@ class Scheduler:
                 outer, vector = schedule.split(outer, [None, lanes])
                 schedule.vectorize(vector)
         if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
-            chunk, _ = schedule.split(outer, [chunk_count(count), None])
+            chunk, _ = schedule.split(outer, [chunk_count(count, self._registers.threads), None])
             schedule.parallel(chunk)
 
     def _vectorize_last(self, block: Any, loops: list[Any], parts: Parts | None) -> tuple[Any, int]:
@@ -290,7 +292,9 @@ class Scheduler:
 
     def _tile_shared(self, block: Any, reads: list[Access]) -> list[str]:
         """Schedule a sum of products whose operands share the axis of the vectors, as depthwise convolutions do."""
-        window = OutputWindow.choose(block, reads, lanes=self._sum_lanes(block), settings=self._settings)
+        window = OutputWindow.choose(
+            block, reads, lanes=self._sum_lanes(block), settings=self._settings, threads=self._registers.threads
+        )
         if window is None:
             return []
         *_, row, _ = [axis.dom for axis in block.iters if axis.kind == "S"]

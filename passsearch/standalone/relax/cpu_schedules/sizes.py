@@ -8,6 +8,12 @@ CHUNKS = 64
 MIN_CHUNKS = 16
 """Number of parts of a loop that a few threads share evenly."""
 
+CHUNKS_OF_A_THREAD = 8
+"""Most parts of such a loop for each of many threads."""
+
+FEW_THREADS = 4
+"""Number of threads up to which the tilings need not know it: the parts are so many that each has an equal share."""
+
 LONG_HALF = 8
 """Half of a register of 16 elements, 512 bits in float32. Half of a shorter one gains nothing over 5 to 7 elements."""
 
@@ -48,7 +54,17 @@ def part_count(size: int, part: int) -> int:
     return -(-size // part)
 
 
-def chunk_count(size: int) -> int:
+def chunk_count(size: int, threads: int) -> int:
     """Return the number of equal parts of a loop that threads share, all iterations if there are no such parts."""
+    if threads > FEW_THREADS:
+        most = max(CHUNKS, CHUNKS_OF_A_THREAD * threads)
+        return min(
+            (each for each in all_divisors(size) if each <= most), key=lambda each: (imbalance(each, threads), each)
+        )
     chunks = largest_divisor(size, CHUNKS)
     return chunks if chunks >= MIN_CHUNKS else size
+
+
+def imbalance(parts: int, threads: int) -> float:
+    """Return the time of equal parts as a multiple of that of equal shares; TVM gives no thread one part more."""
+    return part_count(parts, threads) * threads / parts if threads > FEW_THREADS else 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import MIN_CHUNKS, dividing_lanes, part_count, vector_lanes
+from .sizes import MIN_CHUNKS, dividing_lanes, imbalance, part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
@@ -274,7 +274,7 @@ def _tile_size(
         """
         height, width = size
         tiles = others * part_count(row_count, height) * part_count(columns, width * lanes)
-        is_uneven = row_count == 1 and tiles < MIN_CHUNKS
+        is_uneven = row_count == 1 and tiles < max(MIN_CHUNKS, registers.threads)
         sums = height * width
         # For every step a tile loads one value for each row and the vectors of the weights.
         loads = (registers.load_of_data * height + LOAD_OF_WEIGHTS * width) / sums
@@ -288,7 +288,7 @@ def _tile_size(
         computed = _covered(row_count, height) * _covered(columns, width * lanes) / (row_count * columns)
         overlap = computed * OVERLAP_COST if computed > 1 else 1
         stalls = max(1, SUMS_IN_FLIGHT / sums, registers.stream_of_weights / height)
-        return is_uneven, overlap * (stalls + loads + copies + evictions)
+        return is_uneven, imbalance(tiles, registers.threads) * overlap * (stalls + loads + copies + evictions)
 
     return min(sizes, key=cost)
 

@@ -9,7 +9,15 @@ from typing import Any
 
 from .accesses import BYTE, Access, element_bits
 from .loops import loops_of, reader_of, unroll_tile
-from .sizes import MIN_CHUNKS, MIN_PARALLEL_ELEMENTS, all_divisors, dividing_lanes, largest_divisor, part_count
+from .sizes import (
+    MIN_CHUNKS,
+    MIN_PARALLEL_ELEMENTS,
+    all_divisors,
+    dividing_lanes,
+    imbalance,
+    largest_divisor,
+    part_count,
+)
 from .tiling import MIN_LANES, Settings
 
 MIN_WINDOW_AXES, MAX_UNROLLED_STEPS = 3, 49
@@ -50,8 +58,13 @@ class OutputWindow:
     lanes: int
 
     @classmethod
-    def choose(cls, block: Any, reads: list[Access], *, lanes: int, settings: Settings) -> OutputWindow | None:
-        """Return the window that computes and copies the least; ``None`` if the last axis is not fit for vectors."""
+    def choose(
+        cls, block: Any, reads: list[Access], *, lanes: int, settings: Settings, threads: int
+    ) -> OutputWindow | None:
+        """Return the window that computes and copies the least, in equal shares for the threads.
+
+        It is ``None`` if the last axis is not fit for vectors.
+        """
         spatial = [axis for axis in block.iters if axis.kind == "S"]
         reduced = [axis for axis in block.iters if axis.kind != "S"]
         if len(spatial) < MIN_WINDOW_AXES or math.prod(axis.dom for axis in reduced) > MAX_UNROLLED_STEPS:
@@ -70,11 +83,14 @@ class OutputWindow:
         blocks = math.prod(axis.dom for axis in spatial[:-3]) * vector.dom // (lanes * vectors)
         most_values = WINDOW_BYTES * BYTE // element_bits(data.buffer.dtype) // (lanes * vectors)
 
-        def cost(size: tuple[int, int]) -> tuple[bool, bool, int]:
+        products = line.dom * row.dom * math.prod(axis.dom for axis in reduced)
+
+        def cost(size: tuple[int, int]) -> tuple[bool, bool, float]:
             lines, tiles = size
             count = line.dom // lines * part_count(row.dom, tiles * rows)
             values = read_lines(lines) * read_columns(tiles * rows)
-            return values > most_values, blocks * count < MIN_CHUNKS, count * values
+            is_uneven = blocks * count < max(MIN_CHUNKS, threads)
+            return values > most_values, is_uneven, imbalance(blocks * count, threads) * (products + count * values)
 
         sizes = itertools.product(all_divisors(line.dom), all_divisors(part_count(row.dom, rows)))
         lines, tiles = min(sizes, key=cost)

@@ -1,0 +1,23 @@
+"""Whether a search of a network is worth its time, by what searches of other networks have added."""
+
+from passsearch.catalog import read_corpus
+from passsearch.evaluate import Session
+from passsearch.search.corpus_recommendation import advise
+from passsearch.search.options import RunOptions
+from passsearch.search.pass_selection import NetworkAnalysis
+from passsearch.search.recommended_sequence import recommended_sequences
+
+
+def needless_search(session: Session, options: RunOptions, analysis: NetworkAnalysis) -> str:
+    """Return why the recommended sequence is enough; empty where a search may add as much as the user asks for."""
+    is_speed = len(options.objectives) == 1 and options.objectives[0].is_speed
+    # Passes that the user names are measured whatever others have gained, and so are precisions.
+    if not is_speed or options.requested_passes or session.budget is not None or not options.least_gain:
+        return ""
+    suited = [candidate.name for candidate in recommended_sequences(session, analysis)]
+    corpus = read_corpus(session.dialect.name)
+    bound = advise(corpus, session.target, classes=analysis.class_names, suited=suited).bound
+    if bound is None or bound.most >= options.least_gain:
+        return ""
+    added = f"a search adds at most {100 * bound.most:.1f} % to the recommended sequence"
+    return f"{added} ({100 * bound.level:.0f} % level; {bound.method}); --least-gain 0 searches in any case"
