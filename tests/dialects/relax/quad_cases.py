@@ -38,8 +38,7 @@ def convolution(data: Any, weights: Any, *, groups: int = 1, stride: int = 1) ->
     outputs, height, width, depth = weights.shape
     rows, columns = (1 + (size - part) // stride for size, part in zip(data.shape[1:3], (height, width), strict=True))
     sums = np.zeros((data.shape[0], rows, columns, outputs), "int64")
-    for place, (top, left) in enumerate(np.ndindex(height, width)):
-        del place
+    for top, left in np.ndindex(height, width):
         part = data[:, top : top + stride * rows : stride, left : left + stride * columns : stride].astype("int64")
         for group in range(groups):
             own = slice(group * outputs // groups, (group + 1) * outputs // groups)
@@ -61,17 +60,19 @@ def cases() -> Iterator[tuple[str, str, int, Callable[..., Any], tuple[int, ...]
     """Yield a name, a processor, the largest weight, the operator and the shapes of its operands."""
     image, kernel = (1, 9, 11, 64), (48, 3, 3, 64)
     for processor in ("icelake-server", "alderlake"):
-        yield f"convolution, {processor}", processor, ALL, convolution, image, kernel, {}
-        yield f"product, {processor}", processor, ALL, product, (37, 128), (128, 96), {}
-    yield "product of a row, znver4", "znver4", ALL, product, (1, 515), (515, 72), {}
-    yield "convolution of colours, sapphirerapids", "sapphirerapids", ALL, convolution, (2, 11, 9, 3), (20, 3, 2, 3), {"stride": 2}
-    yield "convolution of groups, znver4", "znver4", ALL, convolution, (1, 7, 7, 24), (64, 3, 3, 12), {"groups": 2}
+        yield f"convolution, VNNI, {processor}", processor, ALL, convolution, image, kernel, {}
+        yield f"product, VNNI, {processor}", processor, ALL, product, (37, 128), (128, 96), {}
+    yield "product of a row, VNNI", "znver4", ALL, product, (1, 515), (515, 72), {}
+    colours = (2, 11, 9, 3), (20, 3, 2, 3)
+    yield "convolution of colours, VNNI", "sapphirerapids", ALL, convolution, *colours, {"stride": 2}
+    yield "convolution of groups, VNNI", "znver4", ALL, convolution, (1, 7, 7, 24), (64, 3, 3, 12), {"groups": 2}
     for name, largest in (("narrow", NARROW), ("few", FEW), ("all", ALL)):
         yield f"convolution, {name}", PLAIN, largest, convolution, image, kernel, {}
         yield f"product, {name}", PLAIN, largest, product, (37, 128), (128, 96), {}
     yield "product of a row, few", PLAIN, FEW, product, (1, 515), (515, 70), {}
-    yield "convolution of colours, narrow", PLAIN, NARROW, convolution, (1, 11, 9, 3), (20, 3, 2, 3), {}
-    yield "convolution, too many columns, narrow", PLAIN, NARROW, convolution, (1, 5, 6, 16), (73, 1, 1, 16), {}
+    yield "convolution of colours, few, of one word", PLAIN, NARROW, convolution, *colours, {}
+    # The last tile overlaps the one before, with the weights of two words.
+    yield "convolution to 73 channels, narrow", PLAIN, NARROW, convolution, (1, 5, 6, 16), (73, 1, 1, 16), {}
 
 
 def operands(largest: int, data: tuple[int, ...], weights: tuple[int, ...]) -> tuple[Any, Any]:

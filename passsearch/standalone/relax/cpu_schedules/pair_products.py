@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
@@ -32,8 +31,9 @@ from .constants import constant_arguments, digest, replace_functions, tensor, va
 from .cpu_pass import cpu_pass, unscheduled
 from .edits import WIDENED, elementwise, insert_before, leaf_blocks, replace_block
 from .overlap import INDEX
-from .pair_operator import pair, pair_product
-from .quad_operator import NUMBERS, QUADS_16, QUADS_VNNI, add_quads, exact_words, grouped, quad, quads_of
+from .pair_operator import pair
+from .product_groups import Groups
+from .quad_operator import NUMBERS, quads_of
 from .sizes import part_count
 
 WIDE_SUMS = "passsearch.wide_sums"
@@ -57,7 +57,9 @@ def PairProducts() -> Any:  # noqa: N802
         for name, function in unscheduled(module):
             constants = frozenset(arguments.get(name.name_hint, {}))
             if (product := _Product.find(function, constants)) is not None:
-                values = [values_of(each.value) for each in arguments.get(name.name_hint, {}).get(product.weights.place, ())]
+                values = [
+                    values_of(each.value) for each in arguments.get(name.name_hint, {}).get(product.weights.place, ())
+                ]
                 changed[name.name_hint] = product.changed(values, quads=quads, is_x86=is_x86)
         return _replaced(module, changed) if changed else module
 
@@ -70,38 +72,6 @@ class _Changed:
 
     function: Any
     arrays: Mapping[int, Callable[[Any], Any]]
-
-
-@dataclass(frozen=True)
-class _Groups:
-    """How many products are added up at once.
-
-    Attributes:
-        operator: Name of the operator on words of four numbers, empty for pairs.
-        words: Words of the weights.
-        is_x86: True for the operator of x86 on pairs.
-    """
-
-    operator: str
-    words: int
-    is_x86: bool
-
-    @property
-    def numbers(self) -> int:
-        """Numbers of the data."""
-        return NUMBERS * self.words if self.operator else 2
-
-    @property
-    def dtype(self) -> str:
-        """Type of the data."""
-        return "uint8" if self.operator else "int16"
-
-    def added(self, total: Any, data: Sequence[Any], factors: Sequence[Any]) -> Any:
-        """Return a sum with the products of data and of words of the weights added."""
-        if not self.operator:
-            return total + pair_product(pair(*data), *factors, is_x86=self.is_x86)
-        words = [quad(data[begin : begin + NUMBERS]) for begin in range(0, len(data), NUMBERS)]
-        return add_quads(total, words, factors, self.operator)
 
 
 @dataclass(frozen=True)
@@ -194,7 +164,8 @@ class _Product:
         axis, data_dimension, weights_dimension = found
         size = int(axis.dom.extent)
         can_fill = size % NUMBERS == 0 or self.data.is_alone(axis, data_dimension)
-        groups = self._groups(values, weights_dimension, quads=quads if can_fill else "", is_x86=is_x86)
+        can_multiply = can_fill and (self.data.dtype, self.weights.dtype) == ("uint8", "int8")
+        groups = Groups.choose(values, weights_dimension, quads=quads if can_multiply else "", is_x86=is_x86)
         wide, nests, buffers = self._widened(data_dimension, size, groups)
         words, place, own = self._words(weights_dimension, size, groups)
         if own is not None:
@@ -203,19 +174,11 @@ class _Product:
         body = _shortened(self._with_block(block), self._loop(axis), part_count(size, groups.numbers))
         if nests:
             body = insert_before(body, block.name_hint, nests, buffers)
-        arrays = {place: lambda array: in_words(array, weights_dimension, groups)} if place >= 0 else {}
+        arrays = {place: lambda array: groups.words_of(array, weights_dimension)} if place >= 0 else {}
         params = [words if at == place else each for at, each in enumerate(self.function.params)]
         return _Changed(tirx.PrimFunc(params, body, self.function.ret_type, self.function.attrs), arrays)
 
-    def _groups(self, values: Sequence[Any], dimension: int, *, quads: str, is_x86: bool) -> _Groups:
-        """Return the largest groups whose sums are exact."""
-        if quads and self.data.dtype == "uint8" and self.weights.dtype == "int8" and values:
-            words = 1 if quads == QUADS_VNNI else exact_words(values, dimension)
-            if words:
-                return _Groups(quads, words, is_x86)
-        return _Groups("", 1, is_x86)
-
-    def _with_groups(self, axis: Any, dimensions: tuple[int, int], *, wide: Any, words: Any, groups: _Groups) -> Any:
+    def _with_groups(self, axis: Any, dimensions: tuple[int, int], *, wide: Any, words: Any, groups: Groups) -> Any:
         """Return the block with a sum over groups.
 
         Args:
@@ -240,8 +203,7 @@ class _Product:
             tirx.IterVar(bounds, each.var, each.iter_type) if each.same_as(axis) else each for each in block.iter_vars
         ]
         is_widened = str(words.dtype) == "int16" and self.weights.place >= 0
-        spare = 2 if groups.operator == QUADS_16 else int(is_widened)
-        notes = {WIDENED: spare} if spare else {}
+        notes = {WIDENED: spare} if (spare := groups.spare_registers + int(is_widened)) else {}
         pairs = zip((wide, words), (data[0], factors[0]), dimensions, (numbers, groups.words), strict=True)
         return _with_value(block, total, reads=[_stretch(*each) for each in pairs], iters=iters, notes=notes)
 
@@ -272,7 +234,7 @@ class _Product:
             return None
         return max(found, key=lambda each: each[:2])[2:]
 
-    def _widened(self, dimension: int, size: int, groups: _Groups) -> tuple[Any, list[Any], list[Any]]:
+    def _widened(self, dimension: int, size: int, groups: Groups) -> tuple[Any, list[Any], list[Any]]:
         """Return a buffer of the data in whole groups, the loops that write it, and new buffers."""
         source, behind = self.data.buffer, -size % groups.numbers
         if self.data.dtype == groups.dtype and not behind:
@@ -289,7 +251,7 @@ class _Product:
 
         return wide, [elementwise(wide.name, wide, value)], [wide]
 
-    def _words(self, dimension: int, size: int, groups: _Groups) -> tuple[Any, int, Any]:
+    def _words(self, dimension: int, size: int, groups: Groups) -> tuple[Any, int, Any]:
         """Return a buffer of words of the weights, the place of its parameter, or the loops that write it."""
         source, place = self.weights.buffer, self.weights.place
         shape = list(source.shape)
@@ -360,15 +322,6 @@ def _factors(block: Any) -> tuple[Any, Any] | None:
     types = [str(each.source.dtype) for each in loads]
     allowed = [INTEGERS, INTEGERS if dtype == "int32" else ("float32",)]
     return (loads[0], loads[1]) if all(each in every for each, every in zip(types, allowed, strict=True)) else None
-
-
-def in_words(array: Any, dimension: int, groups: _Groups) -> Any:
-    """Return integers with neighbours along a dimension in one word, and zeros behind the last ones."""
-    parts = np.moveaxis(grouped(array, dimension, groups.numbers), dimension, -2)
-    number = array.dtype if array.dtype == np.int8 else np.dtype("int16")
-    word = f"int{8 * number.itemsize * groups.numbers // groups.words}"
-    flat = np.ascontiguousarray(parts.reshape(*parts.shape[:-2], -1).astype(number))
-    return np.ascontiguousarray(np.moveaxis(flat.view(word), -1, dimension))
 
 
 def _stretch(buffer: Any, indices: Sequence[Any], dimension: int, size: int) -> Any:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tvm
 from tvm import tirx
 from tvm.target.codegen import llvm_version_major, target_has_features
 
@@ -115,7 +114,10 @@ def _vnni(call: Any) -> Any:
     for word, factor in zip(words, factors, strict=True):
         pair = (word, factor)
         if llvm_version_major() >= FIRST_WITH_BYTES:
-            pair = (tirx.reinterpret(f"uint8x{NUMBERS * lanes}", word), tirx.reinterpret(f"int8x{NUMBERS * lanes}", factor))
+            pair = (
+                tirx.reinterpret(f"uint8x{NUMBERS * lanes}", word),
+                tirx.reinterpret(f"int8x{NUMBERS * lanes}", factor),
+            )
         total = tirx.call_llvm_pure_intrin(f"int32x{lanes}", VNNI[lanes], total, *pair)
     return total
 
@@ -127,7 +129,9 @@ def _in_16_bits(call: Any) -> Any:
     total, words, factors = _operands(call)
     bytes_, halves = f"int8x{NUMBERS * lanes}", f"int16x{2 * lanes}"
     sums = [
-        tirx.call_llvm_pure_intrin(halves, BYTE_PAIRS[lanes], tirx.reinterpret(f"u{bytes_}", word), tirx.reinterpret(bytes_, factor))
+        tirx.call_llvm_pure_intrin(
+            halves, BYTE_PAIRS[lanes], tirx.reinterpret(f"u{bytes_}", word), tirx.reinterpret(bytes_, factor)
+        )
         for word, factor in zip(words, factors, strict=True)
     ]
     ones = tirx.Broadcast(tirx.const(1, "int16"), 2 * lanes)

@@ -78,10 +78,9 @@ class _Products(Writer):
         return self._joined(call) if name == "relax.concat" else call
 
     def _requantized(self, call: Any) -> Any:
-        """Return integers that were made floats for the same scale and zero point as they were, or those without a sign.
+        """Return integers that were made floats for the same scale and zero point as they were.
 
-        Processors multiply numbers without a sign by constants with one. What else reads numbers with a sign makes
-        them of the others.
+        Others with a sign are made of numbers without one, which processors multiply by constants with a sign.
         """
         if not has_constant_scales(call):
             return call
@@ -92,7 +91,9 @@ class _Products(Writer):
         if str(own.zero.dtype) != "int8" or not own.is_per_tensor:
             return call
         zero = relax.const(moved.zero, "uint8")
-        integers = self.emit(relax.op.quantize(call.args[0], call.args[1], zero, axis=call.attrs.axis, out_dtype="uint8"))
+        integers = self.emit(
+            relax.op.quantize(call.args[0], call.args[1], zero, axis=call.attrs.axis, out_dtype="uint8")
+        )
         floats = self.emit(replace(moved, integers=integers).call())
         return relax.op.quantize(floats, *call.args[1:3], axis=call.attrs.axis, out_dtype="int8")
 
