@@ -1,8 +1,10 @@
 """An operator of TVM's loops that adds products of four numbers of 8 bits to a sum, exactly.
 
 Processors with VNNI do it by ``vpdpbusd``. Others with AVX2 take ``vpmaddubsw``, whose sums of two products have 16
-bits and saturate: ``exact_words`` finds out whether constant weights leave room for all data, and for the sums of
-several words, which a single ``vpmaddwd`` then adds up.
+bits and saturate: ``exact_words`` finds out whether constant weights leave room for all data, as those of 7 bits do,
+and for the sums of several words, which a single ``vpmaddwd`` then adds up. Weights of 8 bits leave none: of 178
+kernels of ResNet-50 with random weights and of three trained networks (PP-OCRv4), with a scale for each channel, none
+passed, and 0.7 to 24 % of the pairs in each of ResNet-50 were too large, in all parts of the kernels.
 """
 
 from __future__ import annotations
