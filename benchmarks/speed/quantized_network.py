@@ -1,6 +1,7 @@
 """Writes a network with random weights that ONNX Runtime quantised: ``python quantized_network.py NETWORK FILE``.
 
 A script for an interpreter with PyTorch, torchvision, transformers and onnxruntime; ``integer_networks`` runs it.
+Behind the name of a network, ``-unsigned`` asks for activations without a sign, and ``-narrow`` for weights of 7 bits.
 """
 
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 TOKENS, SAMPLES = 64, 4
@@ -80,12 +81,22 @@ class Samples(CalibrationDataReader):  # type: ignore[misc]
 
 
 def main(name: str, path: Path) -> None:
+    name, *kinds = name.split("-")
     made, example = network(name)
+    activations = QuantType.QUInt8 if "unsigned" in kinds else QuantType.QInt8
     with tempfile.TemporaryDirectory() as folder:
         plain, inferred = Path(folder) / "plain.onnx", Path(folder) / "inferred.onnx"
         torch.onnx.export(made, (example,), str(plain), dynamo=False, opset_version=17, input_names=["x"])
         quant_pre_process(str(plain), str(inferred), skip_symbolic_shape=True)
-        quantize_static(str(inferred), str(path), Samples(example), quant_format=QuantFormat.QDQ, per_channel=True)
+        quantize_static(
+            str(inferred),
+            str(path),
+            Samples(example),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=activations,
+            reduce_range="narrow" in kinds,
+        )
 
 
 if __name__ == "__main__":

@@ -80,6 +80,7 @@ def case(path: Path) -> dict[str, Any]:
         "mean": max(each[1] for each in deviations),
         "notes": list(notes or ()),
         "in_pairs": "passsearch.wide_sums" in calls,
+        "in_quads": "passsearch_quads" in calls,
         "types": [str(one.dtype) == str(other.dtype) for one, other in zip(actual, expected, strict=True)],
     }
 

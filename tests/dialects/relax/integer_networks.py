@@ -234,6 +234,8 @@ def networks() -> Iterator[tuple[str, Network]]:
     yield "conv one scale", convolution((1, 8, 9, 9), (24, 8, 1, 1), zero=5, weight_options={"axis": None}, relu=True)
     unsigned = {"axis": None, "zero": 119, "dtype": "uint8"}
     yield "conv unsigned weights", convolution((1, 8, 9, 9), (16, 8, 3, 3), zero=5, weight_options=unsigned)
+    narrow = {"largest": NARROW}
+    yield "conv narrow", convolution((1, 8, 9, 9), (16, 8, 3, 3), zero=-77, dtype="int8", weight_options=narrow)
     yield "conv dilated", convolution((1, 8, 12, 12), (16, 8, 3, 3), zero=9, dilations=[2, 2], pads=[2, 2, 2, 2])
     yield (
         "conv signed",

@@ -8,6 +8,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from integer_networks import FAULTY, write
 
+QUADS = ("conv narrow", "QLinearConv", "QLinearMatMul", "QGemm")
+"""Networks whose weights are so small that sums of two products have 16 bits."""
+
 LARGEST_MEAN = 0.07
 """Steps by which outputs may differ on average, since some values lie between two steps."""
 
@@ -26,6 +29,8 @@ def test_integer_networks_give_the_outputs_of_onnx_runtime(cases: Any, tmp_path:
     products = {name for name in names if name.startswith((*kinds, "ConvInteger", "MatMulInteger", "DynamicQ"))}
     assert products - in_pairs == {"conv odd groups"} and not in_pairs - products
     assert all(deviations[name][1] < 0.01 for name in products)
+    # Data with a sign are moved; ConvInteger and its like subtract a zero point and have more than 8 bits.
+    assert {name for name, case in right.items() if case["in_quads"]} == {*QUADS}
     notes = {name: case["notes"] for name, case in right.items() if case["notes"]}
     assert notes == {"float operand": ["matmul to 4x16: an operand is not quantised"]}
     faults = {name: case["mean"] for name, case in results.items() if name.startswith("fault")}

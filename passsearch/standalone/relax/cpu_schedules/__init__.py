@@ -38,8 +38,8 @@ they run are scheduled by ``open_sizes.py``, and rows of softmax and layer norms
 
 Before all that, ``NarrowWeights`` stores constant weights in fewer bits: ``factors.py`` finds them, ``storage.py``
 rounds them, ``narrow_loops.py`` and ``words.py`` make the sums widen what they read, and ``call_copies.py`` gives
-layers that share a function copies of it. ``PairProducts`` adds up products of integers in pairs; a sum of products of
-pairs is then scheduled as any other.
+layers that share a function copies of it. ``PairProducts`` adds up products of integers in groups; a sum of products
+of groups is then scheduled as any other.
 """
 
 from .call_copies import numbered_calls

@@ -17,7 +17,7 @@ from tvm.ir import Range
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.sym import Analyzer
 
-from .accesses import Packing, count_reads, mentions, substitute
+from .accesses import Packing, mentions, substitute
 from .sizes import part_count
 
 INDEX = "int64"
@@ -113,7 +113,7 @@ def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
         last, own = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, packing.width)), []
         if (
             place is not None
-            and count_reads(block.body, weights) == 1
+            and _reads_one_column(block.body, weights)
             and _is_in_tile(values[place], packing, analyzer)
         ):
             own = [_new_axis("tile", packing.count), _new_axis("column", packing.width)]
@@ -138,6 +138,18 @@ def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
         return SBlockRealize(values, realize.predicate, new)
 
     return function.with_body(tvm_ffi.structural_map(function.body, (SBlockRealize, changed)))
+
+
+def _reads_one_column(body: Any, buffer: Any) -> bool:
+    """Return True if all reads of a buffer are at the same first and last index."""
+    ends: list[Any] = []
+
+    def collect(read: Any) -> None:
+        if read.source.same_as(buffer):
+            ends.append([read.indices[0], read.indices[-1]])
+
+    tvm_ffi.structural_walk(body, (tvm.ir.TensorLoad, collect))
+    return all(tvm_ffi.structural_equal(end, ends[0]) for end in ends)
 
 
 def _has_blocks(body: Any) -> bool:

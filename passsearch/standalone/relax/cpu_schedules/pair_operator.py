@@ -6,6 +6,7 @@ TVM makes vectors of a loop with it as of any other operator, and code generatio
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -19,7 +20,7 @@ Both halves of ``a`` are numbers of 16 bits. Those of ``b`` are likewise, or of 
 """
 
 INSTRUCTIONS = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
-"""LLVM's names of the instruction by the number of sums. Its 16-bit sums of 8-bit products would saturate."""
+"""LLVM's names of the instruction by the number of sums."""
 
 PURE = 1
 """``CallEffectKind::kPure`` of ``tvm/tirx/op_attr_types.h``."""
@@ -39,7 +40,7 @@ def pair(low: Any, high: Any) -> Any:
 def _generic(call: Any) -> Any:
     words, factors = call.args
     bits = 16 if _bits(words) == _bits(factors) else 8
-    lanes = _lanes(call)
+    lanes = lanes_of(call)
     total = None
     for place in (0, 1):
         left = _half(words, place, 16, lanes)
@@ -58,7 +59,7 @@ def _half(word: Any, place: int, bits: int, lanes: int) -> Any:
 
 def _x86(call: Any) -> Any:
     words, factors = call.args
-    lanes = _lanes(call)
+    lanes = lanes_of(call)
     if lanes not in INSTRUCTIONS:
         return _generic(call)
     numbers = f"int16x{2 * lanes}"
@@ -69,7 +70,8 @@ def _x86(call: Any) -> Any:
     return tirx.call_llvm_pure_intrin(f"int32x{lanes}", INSTRUCTIONS[lanes], tirx.reinterpret(numbers, words), right)
 
 
-def _lanes(value: Any) -> int:
+def lanes_of(value: Any) -> int:
+    """Return the elements of a vector, 1 for a number."""
     found = re.search(r"x(\d+)$", str(value.ty))
     return int(found[1]) if found else 1
 
@@ -80,13 +82,13 @@ def _bits(value: Any) -> int:
     return int(found[1])
 
 
-def _register() -> None:
-    """Register both operators, once for a process."""
-    for name, rule in ((PAIRS, _generic), (PAIRS_X86, _x86)):
-        tvm.get_global_func("ir.RegisterOp")(name, "Sum of the products of both halves of two words.")
-        register_op_attr(name, "TVectorizable", True)
-        register_op_attr(name, "TCallEffectKind", PURE)
-        tirx.register_intrin_lowering(name, target="default", f=rule, level=99)
+def register(name: str, rule: Callable[[Any], Any]) -> None:
+    """Register an operator of TVM's loops, once for a process, with the rule that code generation asks."""
+    tvm.get_global_func("ir.RegisterOp")(name, "Sum of products of the numbers in words.")
+    register_op_attr(name, "TVectorizable", True)
+    register_op_attr(name, "TCallEffectKind", PURE)
+    tirx.register_intrin_lowering(name, target="default", f=rule, level=99)
 
 
-_register()
+for _name, _rule in ((PAIRS, _generic), (PAIRS_X86, _x86)):
+    register(_name, _rule)

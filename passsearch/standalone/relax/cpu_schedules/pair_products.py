@@ -6,17 +6,18 @@ A sum over ``k`` of products of 8-bit numbers becomes one over pairs, which ``vp
     for i, j, pair:
         sums[i, j] += wide[i, 2 * pair] * weights[pair, j].low + wide[i, 2 * pair + 1] * weights[pair, j].high
 
-Constant weights of 8 bits stay in that size: a word of 16 bits has two of them. ``ScheduleCPU`` then finds a sum of
-products of words. Where sums are float32, as those of depthwise convolutions, only the data are widened beforehand.
+Constant weights of 8 bits stay in that size: a word of 16 bits has two of them. Data without a sign and such weights
+are taken four at a time and are not widened, if the processor has an instruction for it (``quad_operator.py``).
+``ScheduleCPU`` then finds a sum of products of words. Where sums are float32, as those of depthwise convolutions, only
+the data are widened beforehand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
@@ -28,9 +29,11 @@ from tvm.target.codegen import target_has_features
 from .accesses import mentions, substitute
 from .constants import constant_arguments, digest, replace_functions, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
-from .edits import WIDENED, elementwise, insert_before, leaf_blocks, region_of, replace_block
+from .edits import WIDENED, elementwise, insert_before, leaf_blocks, replace_block
 from .overlap import INDEX
-from .pair_operator import pair, pair_product
+from .pair_operator import pair
+from .product_groups import Groups
+from .quad_operator import NUMBERS, quads_of
 from .sizes import part_count
 
 WIDE_SUMS = "passsearch.wide_sums"
@@ -44,17 +47,20 @@ INTEGERS = ("int8", "uint8", "int16")
 
 
 def PairProducts() -> Any:  # noqa: N802
-    """Return a pass that adds up products of 8-bit integers in pairs; other functions stay as they are."""
+    """Return a pass that adds up products of 8-bit integers in groups of two, four or eight; other functions stay."""
 
     def change(module: Any, _registers: Any) -> Any:
         target = tvm.target.Target.current(allow_none=False)
-        is_x86 = bool(target_has_features("sse2", target))
+        is_x86, quads = bool(target_has_features("sse2", target)), quads_of(target)
         arguments = constant_arguments(module)
         changed = {}
         for name, function in unscheduled(module):
             constants = frozenset(arguments.get(name.name_hint, {}))
             if (product := _Product.find(function, constants)) is not None:
-                changed[name.name_hint] = product.changed(is_x86=is_x86)
+                values = [
+                    values_of(each.value) for each in arguments.get(name.name_hint, {}).get(product.weights.place, ())
+                ]
+                changed[name.name_hint] = product.changed(values, quads=quads, is_x86=is_x86)
         return _replaced(module, changed) if changed else module
 
     return cpu_pass(change, name="PairProducts")
@@ -142,8 +148,14 @@ class _Product:
             data, weights = weights, data
         return cls(function, realize, data, weights) if data.dtype in INTEGERS else None
 
-    def changed(self, *, is_x86: bool) -> _Changed:
-        """Return the function with its sum over pairs."""
+    def changed(self, values: Sequence[Any], *, quads: str, is_x86: bool) -> _Changed:
+        """Return the function with its sum over groups.
+
+        Args:
+            values: The constant weights of every call.
+            quads: The operator of words of four numbers, empty for none.
+            is_x86: True for the operator of x86 on pairs.
+        """
         if str(self.realize.block.body.buffer.dtype) == "float32":
             return self._with_floats()
         found = self._pair_axis()
@@ -151,42 +163,49 @@ class _Product:
             return _Changed(self.function, {})
         axis, data_dimension, weights_dimension = found
         size = int(axis.dom.extent)
-        wide, nests, buffers = self._widened(data_dimension, size)
-        words, place, own = self._words(weights_dimension, size)
+        can_fill = size % NUMBERS == 0 or self.data.is_alone(axis, data_dimension)
+        can_multiply = can_fill and (self.data.dtype, self.weights.dtype) == ("uint8", "int8")
+        groups = Groups.choose(values, weights_dimension, quads=quads if can_multiply else "", is_x86=is_x86)
+        wide, nests, buffers = self._widened(data_dimension, size, groups)
+        words, place, own = self._words(weights_dimension, size, groups)
         if own is not None:
             nests, buffers = [*nests, own], [*buffers, words]
-        block = self._with_pairs(axis, data_dimension, wide=wide, words=words, is_x86=is_x86)
-        body = _shortened(self._with_block(block), self._loop(axis), part_count(size, 2))
+        block = self._with_groups(axis, (data_dimension, weights_dimension), wide=wide, words=words, groups=groups)
+        body = _shortened(self._with_block(block), self._loop(axis), part_count(size, groups.numbers))
         if nests:
             body = insert_before(body, block.name_hint, nests, buffers)
-        arrays = {place: lambda array: paired(array, weights_dimension)} if place >= 0 else {}
+        arrays = {place: lambda array: groups.words_of(array, weights_dimension)} if place >= 0 else {}
         params = [words if at == place else each for at, each in enumerate(self.function.params)]
         return _Changed(tirx.PrimFunc(params, body, self.function.ret_type, self.function.attrs), arrays)
 
-    def _with_pairs(self, axis: Any, dimension: int, *, wide: Any, words: Any, is_x86: bool) -> Any:
-        """Return the block with a sum over pairs.
+    def _with_groups(self, axis: Any, dimensions: tuple[int, int], *, wide: Any, words: Any, groups: Groups) -> Any:
+        """Return the block with a sum over groups.
 
         Args:
-            axis: The axis of the pairs.
-            dimension: Its dimension in the data.
-            wide: The data in 16 bits.
-            words: The pairs of the weights.
-            is_x86: True for the operator of x86.
+            axis: The axis of the groups.
+            dimensions: Its dimensions in the data and in the weights.
+            wide: The data, in whole groups.
+            words: The words of the weights.
+            groups: What a group is.
         """
-        block = self.realize.block
-        low, high = (self.data.at(axis, axis.var * 2 + half) for half in (0, 1))
-        factors = self.weights.at(axis, axis.var)
-        data = pair(tirx.BufferLoad(wide, low), tirx.BufferLoad(wide, high))
-        value = pair_product(data, tirx.BufferLoad(words, factors), is_x86=is_x86)
-        region = [Range.from_min_extent(index, 1) for index in low]
-        region[dimension] = Range.from_min_extent(low[dimension], 2)
-        bounds = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, part_count(int(axis.dom.extent), 2)))
+        block, numbers = self.realize.block, groups.numbers
+        data = [self.data.at(axis, axis.var * numbers + place) for place in range(numbers)]
+        first = axis.var * groups.words if groups.words > 1 else axis.var
+        factors = [self.weights.at(axis, first + place if place else first) for place in range(groups.words)]
+        store = block.body
+        total = groups.added(
+            tirx.BufferLoad(store.buffer, list(store.indices)),
+            [tirx.BufferLoad(wide, each) for each in data],
+            [tirx.BufferLoad(words, each) for each in factors],
+        )
+        bounds = Range(tirx.IntImm(INDEX, 0), tirx.IntImm(INDEX, part_count(int(axis.dom.extent), numbers)))
         iters = [
             tirx.IterVar(bounds, each.var, each.iter_type) if each.same_as(axis) else each for each in block.iter_vars
         ]
-        notes = {WIDENED: True} if self.weights.place >= 0 and str(words.dtype) == "int16" else {}
-        reads = [tirx.BufferRegion(wide, region), region_of(words, factors)]
-        return _with_value(block, value, reads=reads, iters=iters, notes=notes)
+        is_widened = str(words.dtype) == "int16" and self.weights.place >= 0
+        notes = {WIDENED: spare} if (spare := groups.spare_registers + int(is_widened)) else {}
+        pairs = zip((wide, words), (data[0], factors[0]), dimensions, (numbers, groups.words), strict=True)
+        return _with_value(block, total, reads=[_stretch(*each) for each in pairs], iters=iters, notes=notes)
 
     def _with_block(self, block: Any) -> Any:
         """Return the function's body with another block of the sum."""
@@ -215,30 +234,30 @@ class _Product:
             return None
         return max(found, key=lambda each: each[:2])[2:]
 
-    def _widened(self, dimension: int, size: int) -> tuple[Any, list[Any], list[Any]]:
-        """Return a buffer of the data in 16 bits with whole pairs, the loops that write it, and new buffers."""
-        source = self.data.buffer
-        if self.data.dtype == "int16" and size % 2 == 0:
+    def _widened(self, dimension: int, size: int, groups: Groups) -> tuple[Any, list[Any], list[Any]]:
+        """Return a buffer of the data in whole groups, the loops that write it, and new buffers."""
+        source, behind = self.data.buffer, -size % groups.numbers
+        if self.data.dtype == groups.dtype and not behind:
             return source, [], []
         shape = list(source.shape)
-        shape[dimension] = shape[dimension] + size % 2
-        wide = tirx.decl_buffer(shape, "int16", name=f"{source.name}_wide")
+        shape[dimension] = shape[dimension] + behind
+        wide = tirx.decl_buffer(shape, groups.dtype, name=f"{source.name}_wide")
 
         def value(axes: Any) -> Any:
-            read = tirx.BufferLoad(source, list(axes)).astype("int16")
-            if size % 2 == 0:
+            read = tirx.BufferLoad(source, list(axes)).astype(groups.dtype)
+            if not behind:
                 return read
-            return tirx.if_then_else(axes[dimension] < size, read, tirx.const(0, "int16"))
+            return tirx.if_then_else(axes[dimension] < size, read, tirx.const(0, groups.dtype))
 
         return wide, [elementwise(wide.name, wide, value)], [wide]
 
-    def _words(self, dimension: int, size: int) -> tuple[Any, int, Any]:
-        """Return a buffer of pairs of the weights, the place of its parameter, or the loops that write it."""
+    def _words(self, dimension: int, size: int, groups: Groups) -> tuple[Any, int, Any]:
+        """Return a buffer of words of the weights, the place of its parameter, or the loops that write it."""
         source, place = self.weights.buffer, self.weights.place
         shape = list(source.shape)
-        shape[dimension] = tirx.IntImm(INDEX, part_count(size, 2))
+        shape[dimension] = tirx.IntImm(INDEX, part_count(size, groups.numbers) * groups.words)
         if place >= 0:
-            dtype = "int16" if self.weights.dtype == "int8" else "int32"
+            dtype = "int16" if self.weights.dtype == "int8" and not groups.operator else "int32"
             return tirx.decl_buffer(shape, dtype, name=source.name), place, None
         words = tirx.decl_buffer(shape, "int32", name=f"{source.name}_pairs")
 
@@ -263,15 +282,16 @@ class _Product:
         read = tirx.BufferLoad(wide, list(self.data.load.indices))
         factor = tirx.BufferLoad(self.weights.buffer, list(self.weights.load.indices))
         reads = [tirx.BufferRegion(wide, each.region) if each.source.same_as(source) else each for each in block.reads]
-        body = self._with_block(_with_value(block, read * factor, reads=reads, iters=block.iter_vars, notes={}))
+        store = block.body
+        total = tirx.BufferLoad(store.buffer, list(store.indices)) + read * factor
+        body = self._with_block(_with_value(block, total, reads=reads, iters=block.iter_vars, notes={}))
         body = insert_before(body, block.name_hint, [nest], [wide])
         return _Changed(tirx.PrimFunc(self.function.params, body, self.function.ret_type, self.function.attrs), {})
 
 
 def _with_value(block: Any, value: Any, *, reads: Any, iters: Any, notes: Mapping[str, Any]) -> Any:
-    """Return a block that adds up another value, and has vectors of 32-bit sums."""
-    result, indices = block.body.buffer, list(block.body.indices)
-    store = tirx.BufferStore(result, tirx.BufferLoad(result, indices) + value, indices)
+    """Return a block that stores another value, and has vectors of 32-bit sums."""
+    store = tirx.BufferStore(block.body.buffer, value, list(block.body.indices))
     notes = {**block.annotations, **notes, WIDE_SUMS: True}
     return SBlock(iters, reads, block.writes, block.name_hint, store, block.init, annotations=notes)
 
@@ -304,15 +324,11 @@ def _factors(block: Any) -> tuple[Any, Any] | None:
     return (loads[0], loads[1]) if all(each in every for each, every in zip(types, allowed, strict=True)) else None
 
 
-def paired(array: Any, dimension: int) -> Any:
-    """Return integers with two neighbours along a dimension in one word, and zero behind a last one."""
-    zeros = [(0, 0)] * array.ndim
-    zeros[dimension] = (0, array.shape[dimension] % 2)
-    moved = np.moveaxis(np.pad(array, zeros), dimension, -1)
-    word = "int16" if array.dtype == np.int8 else "int32"
-    half = array.dtype if array.dtype == np.int8 else np.dtype("int16")
-    words = np.ascontiguousarray(moved.astype(half)).view(word)
-    return np.ascontiguousarray(np.moveaxis(words, -1, dimension))
+def _stretch(buffer: Any, indices: Sequence[Any], dimension: int, size: int) -> Any:
+    """Return the region of neighbours from an element on."""
+    region = [Range.from_min_extent(index, 1) for index in indices]
+    region[dimension] = Range.from_min_extent(indices[dimension], size)
+    return tirx.BufferRegion(buffer, region)
 
 
 def _replaced(module: Any, changed: Mapping[str, _Changed]) -> Any:

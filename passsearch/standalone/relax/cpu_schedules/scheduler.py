@@ -263,7 +263,7 @@ class Scheduler:
         annotations, registers = self._schedule.get(block.block_rv).annotations, self._registers
         if WIDENED in annotations:
             # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
-            registers = replace(registers, number=registers.number - 1)
+            registers = replace(registers, number=registers.number - int(annotations[WIDENED]))
         choose = partial(
             Tiling.choose, block, reads, lanes=self._sum_lanes(block), registers=registers, constants=constants
         )

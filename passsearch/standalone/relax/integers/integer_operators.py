@@ -69,6 +69,8 @@ class _Products(Writer):
         name = name_of(call)
         if name == "relax.quantize":
             return self._requantized(call)
+        if name == "relax.dequantize":
+            return self._of_unsigned(call)
         if name in PRODUCTS:
             return self._product(call)
         if name in MOVES or name in ("relax.permute_dims", "relax.nn.max_pool2d"):
@@ -76,15 +78,34 @@ class _Products(Writer):
         return self._joined(call) if name == "relax.concat" else call
 
     def _requantized(self, call: Any) -> Any:
-        """Return integers that were made floats for the same scale and zero point as they were."""
-        source = self.quantized(call.args[0])
-        if source is None or not source.is_per_tensor or not has_constant_scales(call):
+        """Return integers that were made floats for the same scale and zero point as they were.
+
+        Others with a sign are made of numbers without one, which processors multiply by constants with a sign.
+        """
+        if not has_constant_scales(call):
+            return call
+        own, source = parameters(call), self.quantized(call.args[0])
+        moved = own.unsigned
+        if source is not None and source.is_per_tensor and moved.is_per_tensor and moved.has_steps_of(source.unsigned):
+            return source.integers if own.zero.dtype == source.zero.dtype else call
+        if str(own.zero.dtype) != "int8" or not own.is_per_tensor:
+            return call
+        zero = relax.const(moved.zero, "uint8")
+        integers = self.emit(
+            relax.op.quantize(call.args[0], call.args[1], zero, axis=call.attrs.axis, out_dtype="uint8")
+        )
+        floats = self.emit(replace(moved, integers=integers).call())
+        return relax.op.quantize(floats, *call.args[1:3], axis=call.attrs.axis, out_dtype="int8")
+
+    def _of_unsigned(self, call: Any) -> Any:
+        """Return the floats of numbers without a sign, if those of a call are made of such by ``_requantized``."""
+        made = self._binding(call.args[0])
+        source = self.quantized(made.args[0]) if made is not None and name_of(made) == "relax.quantize" else None
+        if source is None or not has_constant_scales(call):
             return call
         own = parameters(call)
-        is_same = (
-            own.is_per_tensor and own.scale.ravel() == source.scale.ravel() and own.zero.ravel() == source.zero.ravel()
-        )
-        return source.integers if is_same and own.zero.dtype == source.zero.dtype else call
+        is_same = own.is_per_tensor and source.is_per_tensor and own.unsigned.has_steps_of(source)
+        return source.call() if is_same and own.has_steps_of(parameters(made)) else call
 
     def _moved(self, call: Any) -> Any:
         source = self.quantized(call.args[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,20 @@ class Quantized:
     def is_per_tensor(self) -> bool:
         """True with one scale and one zero point."""
         return bool(self.scale.size == 1 and self.zero.size == 1)
+
+    @property
+    def unsigned(self) -> Quantized:
+        """The same numbers moved by 128 if they have a sign; ``integers`` stays as it is."""
+        is_signed = str(self.zero.dtype) == "int8"
+        return replace(self, zero=(self.zero.astype("int16") + 128).astype("uint8")) if is_signed else self
+
+    def has_steps_of(self, other: Quantized) -> bool:
+        """Return True if the same integers stand for the same floats, with one scale and zero point."""
+        return bool(
+            self.scale.ravel() == other.scale.ravel()
+            and self.zero.ravel() == other.zero.ravel()
+            and self.zero.dtype == other.zero.dtype
+        )
 
     @property
     def constant(self) -> Any:
