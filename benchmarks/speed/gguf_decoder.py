@@ -1,0 +1,154 @@
+"""Writes the zoo's decoder as GGUF, and serves one token by llama.cpp or by a deployment, as ``decoders.py`` asks.
+
+``python benchmarks/speed/gguf_decoder.py write WEIGHTS.npz TYPE FILE.gguf`` and ``… serve FILE.gguf PROMPT.npz 2`` (two
+threads) need ``llama-cpp-python`` and ``gguf``; ``… serve DEPLOYMENT PROMPT.npz 2`` needs the deployment's TVM. The
+prompt's last token is decoded again and again, each time with the keys and values of all others alone. The file of the
+prompt has its ``tokens``, and these keys and values by the names of the network's inputs.
+"""
+
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+HEADS, KEY_HEADS, EPSILON, ROTARY_BASE = 12, 4, 1e-5, 10000.0
+LAYER = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+"""The products of a layer, in the order of the zoo's network."""
+
+
+def interleaved(weights: Any, heads: int) -> Any:
+    """Return weights whose rotated pairs of channels are neighbours, as in llama.cpp, and not half a head apart."""
+    width = weights.shape[0] // heads
+    return weights.reshape(heads, 2, width // 2, -1).swapaxes(1, 2).reshape(weights.shape)
+
+
+def tensors(arrays: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the network's weights by llama.cpp's names; the embedding is the output layer, too."""
+
+    def all_of(kind: str) -> list[Any]:
+        return [arrays[f"{kind}_{place + 1}"] for place in range(sum(name.startswith(kind) for name in arrays))]
+
+    products, norms = [weights.T for weights in all_of("projection_weight")], all_of("rms_norm_scale")
+    (embedding,) = all_of("embedding")
+    yield "token_embd", embedding
+    yield "output_norm", norms[-1]
+    for layer in range(len(products) // len(LAYER)):
+        yield from zip((f"blk.{layer}.attn_norm", f"blk.{layer}.ffn_norm"), norms[2 * layer :], strict=False)
+        for name, weights in zip(LAYER, products[len(LAYER) * layer :], strict=False):
+            heads = {"attn_q": HEADS, "attn_k": KEY_HEADS}.get(name)
+            yield f"blk.{layer}.{name}", interleaved(weights, heads) if heads else weights
+
+
+def write(weights: str, kind: str, file: str) -> None:
+    """Write the weights as GGUF, its matrices in a type such as ``Q8_0``."""
+    import gguf
+
+    arrays = np.load(weights)
+    writer, named = gguf.GGUFWriter(file, "llama"), dict(tensors(arrays))
+    vocabulary, hidden = named["token_embd"].shape
+    writer.add_context_length(512)
+    writer.add_embedding_length(hidden)
+    writer.add_block_count(sum(name.endswith("attn_q") for name in named))
+    writer.add_feed_forward_length(named["blk.0.ffn_up"].shape[0])
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KEY_HEADS)
+    writer.add_layer_norm_rms_eps(EPSILON)
+    writer.add_rope_dimension_count(hidden // HEADS)
+    writer.add_rope_freq_base(ROTARY_BASE)
+    writer.add_vocab_size(vocabulary)
+    writer.add_tokenizer_model("none")
+    for name, array in named.items():
+        values = np.ascontiguousarray(array)
+        storage = gguf.GGMLQuantizationType[kind if array.ndim > 1 else "F32"]
+        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(values, storage), raw_dtype=storage)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+class Decoder:
+    """A network in llama.cpp that has read a prompt but for its last token."""
+
+    def __init__(self, file: str, prompt: Any, threads: int) -> None:
+        import llama_cpp
+
+        self._library = llama_cpp
+        llama_cpp.llama_backend_init()
+        self._model = llama_cpp.llama_model_load_from_file(file.encode(), llama_cpp.llama_model_default_params())
+        parameters = llama_cpp.llama_context_default_params()
+        parameters.n_ctx, parameters.n_threads, parameters.n_threads_batch = 512, threads, threads
+        self._context = llama_cpp.llama_init_from_model(self._model, parameters)
+        self._tokens, self._count = (llama_cpp.llama_token * len(prompt))(*map(int, prompt)), len(prompt) - 1
+        self._decode(0, self._count)
+
+    def run(self) -> None:
+        """Decode the last token."""
+        memory = self._library.llama_get_memory(self._context)
+        self._library.llama_memory_seq_rm(memory, 0, self._count, -1)
+        self._decode(self._count, 1)
+
+    def logits(self) -> Any:
+        """Return the scores of the next token."""
+        size = self._library.llama_vocab_n_tokens(self._library.llama_model_get_vocab(self._model))
+        return np.ctypeslib.as_array(self._library.llama_get_logits_ith(self._context, -1), (size,)).copy()
+
+    def _decode(self, first: int, count: int) -> None:
+        tokens = ctypes.cast(
+            ctypes.byref(self._tokens, first * ctypes.sizeof(self._library.llama_token)),
+            ctypes.POINTER(self._library.llama_token),
+        )
+        batch = self._library.llama_batch_get_one(tokens, count)
+        if status := self._library.llama_decode(self._context, batch):
+            raise RuntimeError(f"llama_decode returned {status}")
+
+
+class Deployment:
+    """The same of a deployment."""
+
+    def __init__(self, folder: str, prompt: Any) -> None:
+        sys.path.insert(0, folder)
+        import run_model
+
+        self._network = run_model.load(f"{folder}/built")
+        self._inputs = {name: prompt[name] for name in prompt if name != "tokens"}
+        self._inputs["input_ids"] = prompt["tokens"][None, -1:]
+
+    def run(self) -> None:
+        """Decode the last token."""
+        self._outputs = self._network(**self._inputs)
+
+    def logits(self) -> Any:
+        """Return the scores of the next token."""
+        return np.asarray(self._outputs[0]).ravel()
+
+
+def serve(path: str, prompt: str, threads: str) -> None:
+    """Answer each line, a number of seconds, with the fastest and the median run of this time in seconds."""
+    inputs = dict(np.load(prompt))
+    is_file = path.endswith(".gguf")
+    decoder = Decoder(path, inputs["tokens"], int(threads)) if is_file else Deployment(path, inputs)
+    decoder.run()
+    np.save(f"{path}.npy", decoder.logits())
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        print(json.dumps(timed(decoder.run, float(line))), flush=True)
+
+
+def timed(run: Any, seconds: float) -> dict[str, float]:
+    """Return the fastest and the median call within some seconds; the first one fills the caches."""
+    run()
+    times, begin = [], time.perf_counter()
+    while not times or time.perf_counter() - begin < seconds:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return {"fastest_s": min(times), "median_s": sorted(times)[len(times) // 2]}
+
+
+if __name__ == "__main__":
+    {"write": write, "serve": serve}[sys.argv[1]](*sys.argv[2:])
