@@ -302,25 +302,6 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
             raise UserError(f"Objective `{name}` cannot be read on `{session.device}`: {reason}.")
 
 
-def refuse_narrow_weights(objectives: Sequence[Objective], session: Session) -> None:
-    """Refuse a decision on the precision of weights that cannot be made, before anything starts.
-
-    Raises:
-        UserError: With the reason.
-    """
-    reason = session.cannot_run_reason
-    if not session.dialect.weight_rounding:
-        reason = f"no pass of the dialect `{session.dialect.name}` narrows weights; take a toolchain of another"
-    elif session.device_kind != "cpu":
-        reason = f"weights are narrowed on CPUs only, and the target is `{session.target}`"
-    elif session.model.cases:
-        reason = "the errors of several cases are not weighed; tune one function at one size"
-    elif not any(objective.is_speed for objective in objectives):
-        reason = "it is decided by speed, which is no objective here"
-    if reason:
-        raise UserError(f"The precision of weights cannot be decided: {reason}.")
-
-
 @contextmanager
 def progress_callback(progress: Progress | bool | None) -> Iterator[Progress]:
     """Yield the callback of an API function: the user's own, the default display for ``True``, else one without effect.
