@@ -11,12 +11,15 @@ from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import (
     DEADLINE_S,
     MAIN,
+    NARROWING,
     SOURCE,
     Calls,
     Candidate,
+    ErrorBudget,
     InputTypes,
     Limits,
     NetworkOptions,
+    Pipeline,
     check_arguments,
     expand_home,
     limit_or_inf,
@@ -208,6 +211,27 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
     # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
     bind_pipeline(candidate.pipeline, session.catalog)
     return candidate
+
+
+def recorded_budget(session: Session, texts: Sequence[str]) -> ErrorBudget | None:
+    """Return the error that the runs and pipeline files among these texts allow weights in fewer bits.
+
+    It is the largest of several; ``None`` where none of them narrows weights.
+    """
+    bounds: list[float] = []
+    for text in texts:
+        if text.endswith(".json"):
+            file = read_pipeline(expand_home(text))
+            bounds += [file.tolerance] if _narrows(file.pipeline) else []
+        elif run := _named_run(text, session):
+            result = read_result(run)
+            if _narrows(Pipeline.parse(result["best"]["pipeline"])) and result.get("deployment"):
+                bounds.append(result["deployment"]["tolerance"])
+    return ErrorBudget(max(bounds), bound=max(bounds)) if bounds else None
+
+
+def _narrows(pipeline: Pipeline) -> bool:
+    return any(step.name == NARROWING for step in pipeline.passes)
 
 
 def _file_name(path: Path, session: Session) -> str:

@@ -84,13 +84,10 @@ def _classes(found: PrecisionDecision) -> Iterator[tuple[str, str]]:
         return
     unit, allowed = _UNITS[found.unit], _amount(found.budget, found.unit)
     if found.loss is not None:
-        at_most = (
-            "" if found.predicted_loss is None else f", {_amount(found.predicted_loss, found.unit)} predicted at most"
-        )
-        yield (
-            "classes",
-            f"{_amount(found.loss, found.unit)} {unit} ({allowed} allowed{at_most}), {counted(found.rows, 'row')}",
-        )
+        most = found.predicted_loss
+        at_most = "" if most is None else f", {_amount(most, found.unit)} predicted at most"
+        amount, rows = _amount(found.loss, found.unit), counted(found.rows, "row")
+        yield "classes", f"{amount} {unit} ({allowed} allowed{at_most}), of {rows}"
     if found.rows and found.budget < 1 / found.rows:
         few = f"{counted(found.rows, 'row')} tell shares of {_amount(1 / found.rows, found.unit)} only"
         yield "too few samples", f"{few}, so a budget of {allowed} allows none; give more by --samples FILE.npz"
@@ -138,7 +135,8 @@ def _grouped(layers: Sequence[LayerPrecision]) -> Iterator[tuple[str, str]]:
         calls = ", ".join(_ranges([each.call for each in own]))
         share = format_percent(sum(each.error_share for each in own))
         saved = _ms(sum(each.saved_s for each in own))
-        what = f"saves {saved}, {share} of the error" if text != FLOAT32 else f"{reason}; {_others(own[0])}"
+        parts = (f"saves {saved}, {share} of the error",) if text != FLOAT32 else (reason, _others(own[0]))
+        what = "; ".join(filter(None, parts))
         yield f"{kernel} {calls}", f"{own[0].weights} in {text}: {what}"
 
 

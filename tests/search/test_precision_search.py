@@ -9,10 +9,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import short_plans
 from onnx import TensorProto, helper, numpy_helper
 
 import passsearch
 from passsearch.errors import UserError
+from passsearch.report import read_run, report_page
 from passsearch.results import PrecisionDecision, RunResult
 from passsearch.search.decision_choice import best_subset
 from passsearch.search.layer_table import LEAST_FACTOR, error_factor
@@ -171,3 +173,24 @@ def test_a_budget_of_classes_is_kept_on_the_samples(unit: str, relax: Toolchain,
     if decision.pipeline is not None:
         assert decision.loss is not None and decision.loss <= 0.05 and decision.rows == 64
         assert decision.predicted_loss is not None and "of 64 rows" in str(result)
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+def test_a_run_with_precisions_is_audited_exported_and_compared(relax: Toolchain, tmp_path: Path) -> None:
+    network, out = _network(tmp_path / "products.onnx"), tmp_path / "run"
+    result = short_plans.tune(
+        network, precision="weights", budget=0.05, trials=2, confirm=0, toolchain=relax.name, out=out
+    )
+    decision = RunResult.from_json(result.document).precision
+    assert isinstance(decision, PrecisionDecision)
+    is_narrow = "NarrowWeights" in result.best.pipeline
+    assert result.document["deployment"]["tolerance"] == pytest.approx(0.05 if is_narrow else 1.2e-4, rel=0.5)
+    audit = short_plans.audit(out)
+    checks = {check["name"]: check for check in audit["checks"]}
+    assert audit["signed_off"], checks
+    assert ("the budget is 0.05, of which random inputs may use 2 times" in checks["outputs"]["detail"]) == is_narrow
+    assert (result.export(tmp_path / "deploy") / "build_model.py").is_file()
+    compared = short_plans.compare(network, [str(out)], toolchain=relax.name, rounds=2)
+    assert len(compared["rows"]) == 2 and not any("failure" in row for row in compared["rows"]), compared["rows"]
+    assert "--precision weights --budget 0.05" in report_page([read_run(out)])
