@@ -23,8 +23,9 @@ from passsearch.results import (
 )
 from passsearch.search.confirm import confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import compiler_of, ratios_of, stated
+from passsearch.search.document import compiler_of, ratios_of
 from passsearch.search.repetition import Pairing
+from passsearch.search.stated_ratio import stated
 from passsearch.store import SCHEMA
 
 _log = logging.getLogger(__name__)
