@@ -173,7 +173,7 @@ class PrecisionChooser:
             # The pass says why it leaves weights as they are, whatever the inputs.
             choice, cases = {self._table.key(number): self._table.storages[0].arguments}, self._rounding.usual_cases(1)
             found = self._rounding.compare(self._state, self._rest, choices=[choice], cases=cases)
-            if not isinstance(found, Failure) and found[0].notes:
+            if not isinstance(found, Failure) and found[0].notes and not found[0].narrowed:
                 return found[0].notes[0]
         return "no storage narrows its weights"
 
