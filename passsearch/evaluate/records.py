@@ -66,8 +66,8 @@ class Network:
 
     def with_check(self, check: CheckInputs) -> "Network":
         """Return the network with other inputs of the check; their types are its own."""
-        samples = {"samples": check.samples, "sample_count": check.sample_count, "labels": check.labels}
-        return replace(self, ranges=check.ranges, **samples)
+        count, labels = check.sample_count, check.labels
+        return replace(self, ranges=check.ranges, samples=check.samples, sample_count=count, labels=labels)
 
     @property
     def batch(self) -> int:
