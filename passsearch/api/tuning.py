@@ -251,9 +251,9 @@ def tune(
         )
     session = replace(network_session(model, example_inputs, network, limits, plans), budget=error_budget)
     # Before the network is imported and its baseline built, which may take minutes.
-    refuse_unreadable(objectives, session)
     if error_budget is not None:
         refuse_narrow_weights(objectives, session)
+    refuse_unreadable(objectives, session)
     options = RunOptions(
         objectives,
         trials,
