@@ -4,11 +4,11 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from passsearch.api.bench_settings import BenchEntry, BenchSettings
 from passsearch.api.common import (
     Progress,
     catalog_paths,
@@ -18,7 +18,7 @@ from passsearch.api.common import (
     worker_limits,
 )
 from passsearch.api.engine_artifacts import PYTORCH, UNOPTIMISED, compile_as_deployed, reference_engines, visible_gpu
-from passsearch.api.engine_request import EngineRequest, read_engines
+from passsearch.api.engine_request import read_engines
 from passsearch.api.labelled_samples import check_samples
 from passsearch.api.results import EngineBenchmark
 from passsearch.api.run_request import make_run_request
@@ -27,7 +27,6 @@ from passsearch.core import (
     Candidate,
     CheckInputs,
     InputTypes,
-    Json,
     Limits,
     TensorType,
     check_arguments,
@@ -48,9 +47,8 @@ from passsearch.engines import (
     rows_by_engine,
 )
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import WorkerEvaluator, WorkerLimits, WrongImport, device_lock, device_of, open_session
+from passsearch.evaluate import WorkerEvaluator, WrongImport, device_lock, open_session
 from passsearch.frontends import OnnxNetwork, resolve_onnx
-from passsearch.measure import Sensors, probe
 from passsearch.search import analyze_network, with_prerequisites
 from passsearch.toolchain import cache_folder, get_toolchain
 from passsearch.worker import ScratchFolder
@@ -63,54 +61,6 @@ SHORT_TURNS = "a turn is shorter than the interval of a GPU's sensor; `passsearc
 OWN_THREADS = ", own threads"
 """End of the name of an engine that chooses its number of threads."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Entry:
-    """The network at one batch size, with the engines that take it."""
-
-    network: OnnxNetwork
-    batch: int
-    limit: float
-    inputs: CheckInputs
-    specs: list[EngineSpec] = field(default_factory=list)
-    references: list[EngineSpec] = field(default_factory=list)
-    failures: dict[str, dict[str, Any]] = field(default_factory=dict)
-    imports: dict[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """The arguments of ``bench`` that decide how engines are made."""
-
-    requests: Sequence[EngineRequest]
-    plan: EnginePlan
-    target: str | None
-    tolerance: float | None
-    reference: str
-    limits: WorkerLimits
-    catalogs: Sequence[Path]
-    trust: bool
-    python: Path | None
-    own_threads: bool
-    labels: Path | None
-    samples: Path | None
-
-    @property
-    def device(self) -> str:
-        """Kind of the device that all engines run on."""
-        return device_of(self.target or "").partition(":")[0]
-
-    @cached_property
-    def sensors(self) -> Sensors:
-        """Sensors of that device."""
-        return probe(self.device)
-
-    @property
-    def gpu(self) -> str | None:
-        """UUID of the GPU that is measured."""
-        uuid = self.sensors.device.get("uuid")
-        return None if uuid is None else str(uuid)
 
 
 @check_arguments
@@ -193,7 +143,7 @@ def bench(
     cores = len(os.sched_getaffinity(0))
     if plan.threads > cores:
         raise UserError(f"`threads` is at most {cores}, the cores that this process may use; got {plan.threads}.")
-    settings = _Settings(
+    settings = BenchSettings(
         requests=named,
         plan=plan,
         target=target,
@@ -212,7 +162,7 @@ def bench(
     with ExitStack() as stack:
         report = stack.enter_context(progress_callback(progress))
         folder = stack.enter_context(ScratchFolder())
-        entries: list[_Entry] = []
+        entries: list[BenchEntry] = []
         sizes: Sequence[int | None] = batches or [request.batch]
         for size in sizes:
             network = resolve_onnx(
@@ -229,7 +179,7 @@ def bench(
     return EngineBenchmark(_document(entries, timings, settings, baseline=baseline or named[0].name))
 
 
-def _check_installed(settings: _Settings) -> None:
+def _check_installed(settings: BenchSettings) -> None:
     """Raise before anything is built if an engine or a toolchain is missing, or an engine is of another device."""
     for request in settings.requests:
         if request.toolchain:
@@ -244,13 +194,13 @@ def _check_installed(settings: _Settings) -> None:
         engine_spec(request.name, Path(), python=settings.python)
 
 
-def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None, folder: Path) -> _Entry:
+def _make_entry(network: OnnxNetwork, settings: BenchSettings, *, batch: int | None, folder: Path) -> BenchEntry:
     """Compile TVM's pipelines for one batch size, and collect the other engines."""
     limit = network.limit if settings.tolerance is None else settings.tolerance
     inputs = CheckInputs(network.types)
     if settings.samples is not None:
         inputs = with_samples(inputs, settings.samples)
-    entry = _Entry(network, batch or leading_batch(network.types), limit, inputs)
+    entry = BenchEntry(network, batch or leading_batch(network.types), limit, inputs)
     path, python = network.file.path, settings.python
     entry.references += reference_engines(network.file, python)
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
@@ -274,7 +224,7 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
     return entry
 
 
-def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path) -> None:
+def _compile(entry: BenchEntry, toolchain: str, settings: BenchSettings, *, folder: Path) -> None:
     """Compile a toolchain's pipelines; those that do not compile become rows with the reason."""
     session = open_session(
         entry.network.file,
@@ -315,7 +265,7 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
                 _log.info("no reference by %s: %s", UNOPTIMISED, error)
 
 
-def _prove_import(entry: _Entry, evaluator: WorkerEvaluator, candidate: Candidate, *, spec: EngineSpec) -> None:
+def _prove_import(entry: BenchEntry, evaluator: WorkerEvaluator, candidate: Candidate, *, spec: EngineSpec) -> None:
     """Prove a toolchain's import of the network, once, by what it has compiled.
 
     Raises:
@@ -326,7 +276,9 @@ def _prove_import(entry: _Entry, evaluator: WorkerEvaluator, candidate: Candidat
         entry.imports[name] = evaluator.builder.prove_import(spec.model, candidate).to_json()
 
 
-def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[EngineTiming]:
+def _run(
+    entries: Sequence[BenchEntry], settings: BenchSettings, *, folder: Path, report: Progress
+) -> list[EngineTiming]:
     """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
     # A turn lasts milliseconds, and the energy of a GPU is read every 20 to 100 ms: most turns would read 0.
     meter = None if settings.device == "cuda" else settings.sensors.meter
@@ -359,7 +311,7 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
 
 
 def _document(
-    entries: Sequence[_Entry], timings: Sequence[EngineTiming], settings: _Settings, *, baseline: str
+    entries: Sequence[BenchEntry], timings: Sequence[EngineTiming], settings: BenchSettings, *, baseline: str
 ) -> dict[str, Any]:
     order = [request.name for request in settings.requests]
     rows: list[dict[str, Any]] = []

@@ -11,12 +11,15 @@ from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import (
     DEADLINE_S,
     MAIN,
+    NARROWING,
     SOURCE,
     Calls,
     Candidate,
+    ErrorBudget,
     InputTypes,
     Limits,
     NetworkOptions,
+    Pipeline,
     check_arguments,
     expand_home,
     limit_or_inf,
@@ -210,6 +213,27 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
     return candidate
 
 
+def recorded_budget(session: Session, texts: Sequence[str]) -> ErrorBudget | None:
+    """Return the error that the runs and pipeline files among these texts allow weights in fewer bits.
+
+    It is the largest of several; ``None`` where none of them narrows weights.
+    """
+    bounds: list[float] = []
+    for text in texts:
+        if text.endswith(".json"):
+            file = read_pipeline(expand_home(text))
+            bounds += [file.tolerance] if _narrows(file.pipeline) else []
+        elif run := _named_run(text, session):
+            result = read_result(run)
+            if _narrows(Pipeline.parse(result["best"]["pipeline"])) and result.get("deployment"):
+                bounds.append(result["deployment"]["tolerance"])
+    return ErrorBudget(max(bounds), bound=max(bounds)) if bounds else None
+
+
+def _narrows(pipeline: Pipeline) -> bool:
+    return any(step.name == NARROWING for step in pipeline.passes)
+
+
 def _file_name(path: Path, session: Session) -> str:
     """Return the name of a pipeline file's candidate: that of its folder if `export` named the file.
 
@@ -300,25 +324,6 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
         reason = session.sensors.unavailable.get(objective.sensor)
         if reason:
             raise UserError(f"Objective `{name}` cannot be read on `{session.device}`: {reason}.")
-
-
-def refuse_narrow_weights(objectives: Sequence[Objective], session: Session) -> None:
-    """Refuse a decision on the precision of weights that cannot be made, before anything starts.
-
-    Raises:
-        UserError: With the reason.
-    """
-    reason = session.cannot_run_reason
-    if not session.dialect.weight_rounding:
-        reason = f"no pass of the dialect `{session.dialect.name}` narrows weights; take a toolchain of another"
-    elif session.device_kind != "cpu":
-        reason = f"weights are narrowed on CPUs only, and the target is `{session.target}`"
-    elif session.model.cases:
-        reason = "the errors of several cases are not weighed; tune one function at one size"
-    elif not any(objective.is_speed for objective in objectives):
-        reason = "it is decided by speed, which is no objective here"
-    if reason:
-        raise UserError(f"The precision of weights cannot be decided: {reason}.")
 
 
 @contextmanager

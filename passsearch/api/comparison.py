@@ -13,6 +13,7 @@ from passsearch.api.common import (
     open_evaluator,
     progress_callback,
     read_candidate,
+    recorded_budget,
 )
 from passsearch.api.engine_request import QUALIFIED
 from passsearch.api.recommending import analyzed, network_recommendation
@@ -130,6 +131,9 @@ def compare(
             _check_device(side_session, options)
             # Before this toolchain's compiler starts, so that a mistyped name costs no import.
             candidates = [read_candidate(side_session, text, trust=trust) for text in texts]
+            if tolerance is None and (budget := recorded_budget(side_session, texts)):
+                side_session = replace(side_session, budget=budget)  # what the runs were judged by
+                _log.info("weights in fewer bits may change outputs by %s of the largest, as in the run", budget.text)
             _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
             # Without the fact cache: a comparison rests on its own compiles and its own samples.
             own = None if folder is None else Path(folder) / side_session.toolchain.name

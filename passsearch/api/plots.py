@@ -71,9 +71,7 @@ class Plots:
         """
         decision = self.record.result.precision
         if not isinstance(decision, PrecisionDecision):
-            raise UserError(
-                "The run decided on no precision of weights; search with --precision weights --budget SHARE."
-            )
+            raise UserError("The run decided on no precision of weights; search with --precision weights --budget 0.01")
         return plotly_figure(precision_chart(decision))
 
     def ablation(self, *, metric: str = THROUGHPUT.name, kind: str = "ladder") -> Any:

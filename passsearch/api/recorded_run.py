@@ -7,7 +7,7 @@ from typing import Any
 
 from passsearch.api.common import catalog_paths, worker_limits
 from passsearch.catalog import check_factories
-from passsearch.core import Case, Limits, Pipeline, read_ranges
+from passsearch.core import ACCURACY, SHARE, Case, ErrorBudget, Limits, Pipeline, read_ranges
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     MeasurementPlans,
@@ -17,7 +17,7 @@ from passsearch.evaluate import (
     open_session,
 )
 from passsearch.frontends import ModelFile, digest_files
-from passsearch.store import EXPECTED, NETWORK, RESULT, SAMPLES_FILE, read_deployment
+from passsearch.store import EXPECTED, LABELS_FILE, NETWORK, RESULT, SAMPLES_FILE, read_deployment
 from passsearch.toolchain import get_toolchain
 
 
@@ -73,9 +73,19 @@ def recorded_session(
     reference = document.get("reference")
     compared = None if reference is None else RecordedReference(reference, folder / EXPECTED)
     # Edge inputs are judged as the run judged them.
-    budget = recorded["tolerance"] if document.get("precision") else None
+    budget = _recorded_budget(document.get("precision"), recorded["tolerance"], folder)
     session = replace(session, recorded=compared, budget=budget)
     return replace(session, own_factories=factories, paths=(*session.paths, *(paths if trust else ())))
+
+
+def _recorded_budget(decision: Mapping[str, Any] | None, bound: float, folder: Path) -> ErrorBudget | None:
+    """Return the budget by which a run has judged weights in fewer bits; ``None`` where it has none."""
+    if not decision or "budget" not in decision:
+        return None
+    unit, labels = decision.get("unit", SHARE), (folder / LABELS_FILE).resolve()
+    if unit == ACCURACY and not labels.is_file():
+        raise UserError(f"`{labels}` is gone, by which the run was checked; tune again with --labels.")
+    return ErrorBudget(decision["budget"], unit, bound, labels if unit == ACCURACY else None)
 
 
 def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder: Path) -> None:

@@ -16,10 +16,10 @@ from passsearch.api.common import (
     network_session,
     open_evaluator,
     progress_callback,
-    refuse_narrow_weights,
     refuse_unreadable,
 )
 from passsearch.api.compiled_function import compiled_function
+from passsearch.api.narrow_weights import checked_budget, refuse_narrow_weights
 from passsearch.api.plots import Plots
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation, Audit
@@ -194,7 +194,8 @@ def tune(
     least_gain: float = LEAST_GAIN,
     tolerance: float | None = None,
     precision: str = FLOAT32,
-    budget: float | None = None,
+    budget: float | str | None = None,
+    labels: str | Path | None = None,
     reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
@@ -225,8 +226,10 @@ def tune(
             says that it adds less, only that sequence is measured. 0 searches always.
         precision: ``float32``, or ``weights`` to store each layer's constant weights in fewer bits where that is faster
             and ``budget`` allows it.
-        budget: Largest deviation of outputs by that, as a share of the largest output, on ``samples`` or else on random
-            inputs.
+        budget: What that may change, on ``samples`` or else on random inputs: outputs by a share of the largest (0.01),
+            the class of a share of rows (``"top1:0.01"``), or the share that is right (``"accuracy:0.005"``).
+        labels: NumPy file (``.npy``, or ``labels`` of an ``.npz``) with the class of each sample, or of each of its
+            rows, for a budget of accuracy.
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
         sampler: Strategy: auto, graph, nsga2 or random.
@@ -243,18 +246,18 @@ def tune(
     """
     network, limits = NetworkOptions.of(locals()), Limits.of(locals())
     begin_s, objectives = monotonic(), parse_objectives(objective)
-    _check_budget(precision, budget)
+    error_budget = checked_budget(precision, budget, labels, samples=samples)
     # Before anything else uses the folder and says that this command works without it.
     if out is None and (problem := cache_problem()):
         raise UserError(
             f"The run would be kept in the cache folder `{user_cache_folder()}`, which cannot be written ({problem}); "
             "name another folder: --out DIR (out=)."
         )
-    session = replace(network_session(model, example_inputs, network, limits, plans), budget=budget)
+    session = replace(network_session(model, example_inputs, network, limits, plans), budget=error_budget)
     # Before the network is imported and its baseline built, which may take minutes.
-    refuse_unreadable(objectives, session)
-    if budget is not None:
+    if error_budget is not None:
         refuse_narrow_weights(objectives, session)
+    refuse_unreadable(objectives, session)
     options = RunOptions(
         objectives,
         trials,
@@ -276,20 +279,6 @@ def tune(
         # All code of this run was named in this very call.
         return TuneResult(
             run.execute(folder, report, spent_s=monotonic() - begin_s), folder, catalogs=catalogs, trust=True
-        )
-
-
-def _check_budget(precision: str, budget: float | None) -> None:
-    """Refuse a budget without something to decide by it, and a decision without a budget.
-
-    Raises:
-        UserError: One of the two is missing.
-    """
-    if precision == FLOAT32 and budget is not None:
-        raise UserError("A budget is the error that narrower weights may cause, so `precision` has to be `weights`.")
-    if precision != FLOAT32 and budget is None:
-        raise UserError(
-            "Narrower weights need the error that they may cause, as a share of the largest output: --budget 0.01"
         )
 
 

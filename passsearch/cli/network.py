@@ -131,12 +131,16 @@ def tune(
         ),
     ] = FLOAT32,
     budget: Annotated[
-        float | None,
-        number_option(
-            "budget",
-            metavar="SHARE",
-            text="Deviation of outputs that narrower weights may cause, as a share of the largest output.",
+        str | None,
+        typer.Option(
+            metavar="N|top1:N|accuracy:N",
+            help="What narrower weights may change: outputs by a share of the largest, the class of a share of rows, "
+            "or the share that is right by `--labels`.",
         ),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="NumPy file (.npy, or `labels` of an .npz) with the class of each sample."),
     ] = None,
     sampler: Annotated[
         str,
@@ -171,6 +175,7 @@ def tune(
             **shared,
             precision=precision,
             budget=budget,
+            labels=labels,
             sampler=sampler,
             remember=not fresh,
             rivals=split_names(rivals),

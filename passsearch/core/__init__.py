@@ -12,6 +12,7 @@ from passsearch.core.archive import (
 )
 from passsearch.core.arguments import check_arguments
 from passsearch.core.buckets import growing_axes, require_increasing, sizes_below, with_open_sizes
+from passsearch.core.budget import ACCURACY, SHARE, TOP1, ErrorBudget, read_budget
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, OPEN, Calls, Case, read_calls
 from passsearch.core.check_inputs import (
@@ -90,6 +91,7 @@ from passsearch.core.trust import require_trust
 from passsearch.standalone.deployment.processor import physical_cores, usable_processors
 
 __all__ = [
+    "ACCURACY",
     "CHANGE_MARGIN",
     "CODEGEN",
     "COMPILE_PARTS",
@@ -120,9 +122,11 @@ __all__ = [
     "REFERENCES",
     "RULES",
     "SAMPLES",
+    "SHARE",
     "SOURCE",
     "STRICT_LIMITS",
     "TABLE",
+    "TOP1",
     "UNKNOWN",
     "UNKNOWN_CLASS",
     "UNLIMITED",
@@ -138,6 +142,7 @@ __all__ = [
     "CheckInputs",
     "DeclaredInput",
     "Dimension",
+    "ErrorBudget",
     "Failure",
     "FailureKind",
     "Feature",
@@ -182,6 +187,7 @@ __all__ = [
     "parse_json",
     "physical_cores",
     "printable",
+    "read_budget",
     "read_calls",
     "read_inputs",
     "read_ranges",

@@ -48,17 +48,21 @@ class CheckInputs:
         ranges: Ranges by input name: of integers, and of floats that are masks. An integer without one is 0 or 1.
         samples: File with the user's samples, as ``read_samples`` takes it; empty without one.
         sample_count: Number of samples in it.
+        labels: File with the labels of the samples, as ``read_labels`` takes it; empty without one.
     """
 
     types: Mapping[str, TensorType]
     ranges: Mapping[str, InputRange] = field(default_factory=dict)
     samples: str = ""
     sample_count: int = 0
+    labels: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return the form of worker requests."""
         types: dict[str, Json] = {name: [list(kind.shape), kind.dtype] for name, kind in self.types.items()}
-        return {"types": types, "ranges": self.ranges_to_json(), "samples": self.samples, "count": self.sample_count}
+        samples: dict[str, Json] = {"samples": self.samples, "count": self.sample_count}
+        labels: dict[str, Json] = {"labels": self.labels} if self.labels else {}
+        return {"types": types, "ranges": self.ranges_to_json(), **samples, **labels}
 
     def ranges_to_json(self) -> dict[str, Json]:
         """Return the ranges in the form of results."""
@@ -68,7 +72,7 @@ class CheckInputs:
     def from_json(cls, data: Mapping[str, Any]) -> "CheckInputs":
         """Read what ``to_json`` returns."""
         types = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in data["types"].items()}
-        return cls(types, read_ranges(data["ranges"]), data["samples"], data["count"])
+        return cls(types, read_ranges(data["ranges"]), data["samples"], data["count"], data.get("labels", ""))
 
     @property
     def unknown(self) -> tuple[str, ...]:

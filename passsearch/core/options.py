@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
+from passsearch.core.budget import Budget
 from passsearch.core.inputs import InputTypes
 from passsearch.core.measurement import DEADLINE_S
 from passsearch.core.rules import ArgumentRule, Choice, FilePath, Kind, Names, Number, Numbers
@@ -220,7 +221,6 @@ NUMBERS: Mapping[str, Number] = {
     "confirm": Number(0, 3),
     "keep_throughput": Number(0, 0.98, most=1, whole=False),
     "least_gain": Number(0, 0.02, most=1, whole=False),
-    "budget": Number(1e-6, 0.01, most=1, whole=False),
     "rounds": Number(2, 6),
     "processes": Number(1, 3),
     "threads": Number(1, 2),
@@ -244,12 +244,13 @@ RULES: Mapping[str, ArgumentRule] = {
     "requests": Numbers(NUMBERS["batch"], "[1, 2, 4]"),
     "own_threads": FLAG,
     "kernels": FLAG,
-    "labels": FilePath("a NumPy file with samples and labels", '"digits.npz"'),
+    "labels": FilePath("a NumPy file with labels", '"digits.npz"'),
     "baseline": Kind(_TEXT, "the name of one of the engines", '"onnxruntime"'),
     "engines_python": FilePath("a Python interpreter", '"venv/bin/python"'),
     "pipelines": Names('["O2", "O3"]'),
     "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"', str),
     "precision": Choice(PRECISIONS),
+    "budget": Budget(),
     "sampler": Kind(_TEXT, "the name of a strategy", '"auto"'),
     "protocol": Kind(_TEXT, "the name of a protocol", '"paired"'),
     "cache": Kind(_TEXT, "the state of the caches", '"warm"'),

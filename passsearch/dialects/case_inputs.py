@@ -148,6 +148,11 @@ def _count(name: str, kind: TensorType, arrays: Mapping[str, Array], file: Path)
         return None
     if array.shape[1:] == shape and len(array):
         return len(array)
+    if array.shape[1:] == shape:
+        raise UserError(
+            f"The array of input `{name}` in `{file}` has the shape {list(array.shape)} and so no sample; give one or "
+            f"more of the shape {list(shape)}, or leave --samples out."
+        )
     raise UserError(
         f"Input `{name}` has the shape {list(shape)}; its array in `{file}` has {list(array.shape)}, which is neither "
         "that nor several samples of it in a leading dimension."

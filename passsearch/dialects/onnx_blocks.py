@@ -7,7 +7,7 @@ a pass that narrows weights may store them in few bits again. Needs no TVM.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +37,14 @@ def write_blocks(model: onnx.ModelProto, folder: Path) -> None:
     Raises:
         NotImplementedError: Such a node has weights that are computed, or is of a kind that is not read.
     """
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    constants |= {
-        node.output[0]: node.attribute[0].t
-        for node in model.graph.node
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value"
-    }
+    constants = constant_tensors(model)
     written: list[NodeProto] = []
     for node in model.graph.node:
         attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         if node.op_type == NBITS and node.domain == "com.microsoft":
-            written += _product(model, node, attributes, _Constants(constants, folder, node))
+            written += _product(model, node, attributes, Constants(constants, folder, node))
         elif node.op_type == DEQUANTIZE and attributes.get("block_size", 0):
-            found = _Constants(constants, folder, node)
+            found = Constants(constants, folder, node)
             model.graph.initializer.append(numpy_helper.from_array(_in_blocks(attributes, found), node.output[0]))
         else:
             written.append(node)
@@ -59,6 +54,17 @@ def write_blocks(model: onnx.ModelProto, folder: Path) -> None:
     del model.graph.node[:]
     model.graph.node.extend(kept)
     _drop_unused(model)
+
+
+def constant_tensors(model: onnx.ModelProto) -> dict[str, TensorProto]:
+    """Return the constants of a network by name."""
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    constants |= {
+        node.output[0]: node.attribute[0].t
+        for node in model.graph.node
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name == "value"
+    }
+    return constants
 
 
 def _drop_unused(model: onnx.ModelProto) -> None:
@@ -74,7 +80,7 @@ def _drop_unused(model: onnx.ModelProto) -> None:
         model.graph.node.extend(copies)
 
 
-class _Constants:
+class Constants:
     """The constant inputs of one node."""
 
     def __init__(self, tensors: Mapping[str, TensorProto], folder: Path, node: NodeProto) -> None:
@@ -99,12 +105,24 @@ class _Constants:
         Raises:
             NotImplementedError: It is computed.
         """
+        array = self.known(place)
+        if array is None:
+            raise self.refuse(f"its {what} are computed at run time, and have to be constant")
+        return array
+
+    def known(self, place: int) -> Array | None:
+        """Return the value of the input at this place; ``None`` where it is computed or left out."""
         tensor = self._tensors.get(self.node.input[place]) if self.has(place) else None
         if tensor is None:
-            raise self.refuse(f"its {what} are computed at run time, and have to be constant")
+            return None
         if onnx_weights.is_mapped(tensor) and tensor.data_type not in NARROW:
             return onnx_weights.mapped_array(tensor, self._folder)
-        return numpy_helper.to_array(tensor, str(self._folder))
+        array: Array = numpy_helper.to_array(tensor, str(self._folder))
+        return array
+
+    def stored(self, place: int) -> Sequence[int]:
+        """Return the integers of the file where it stores narrow ones in 32 bits, which may be beyond their type."""
+        return self._tensors[self.node.input[place]].int32_data
 
     def scales(self, place: int) -> Array:
         """Return the scales, all of them finite."""
@@ -121,7 +139,7 @@ class _Constants:
         return values
 
 
-def _in_blocks(attributes: Mapping[str, Any], constants: _Constants) -> Array:
+def _in_blocks(attributes: Mapping[str, Any], constants: Constants) -> Array:
     """Return the floats that a block-wise DequantizeLinear stands for."""
     integers, scales = constants.array(0, "numbers").astype("int32"), constants.scales(1)
     zeros = constants.array(2, "zero points").astype("int32") if constants.has(2) else np.zeros(scales.shape, "int32")
@@ -142,7 +160,7 @@ def _in_blocks(attributes: Mapping[str, Any], constants: _Constants) -> Array:
 
 
 def _product(
-    model: onnx.ModelProto, node: NodeProto, attributes: Mapping[str, Any], constants: _Constants
+    model: onnx.ModelProto, node: NodeProto, attributes: Mapping[str, Any], constants: Constants
 ) -> list[NodeProto]:
     """Return the product that a MatMulNBits stands for, and add its weights to the constants of the network."""
     if constants.has(4):
@@ -156,7 +174,7 @@ def _product(
     return nodes
 
 
-def _nbits_weights(attributes: Mapping[str, Any], constants: _Constants) -> Array:
+def _nbits_weights(attributes: Mapping[str, Any], constants: Constants) -> Array:
     """Return the weights of a MatMulNBits as ``[K, N]``.
 
     Each column is stored in blocks along the sum, the lower bits of a byte first.
@@ -180,7 +198,7 @@ def _nbits_weights(attributes: Mapping[str, Any], constants: _Constants) -> Arra
     return np.ascontiguousarray(values.reshape(columns, -1)[:, :rows].T)
 
 
-def _nbits_zeros(constants: _Constants, columns: int, blocks: int, bits: int) -> Array:
+def _nbits_zeros(constants: Constants, columns: int, blocks: int, bits: int) -> Array:
     """Return the zero point of each block: floats as they are, bytes unpacked, the middle of the range without any."""
     if not constants.has(3):
         return np.full((columns, blocks), 2 ** (bits - 1), "int32")

@@ -7,6 +7,7 @@ holds implementations that need no compiler.
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.catalog_check import check_entries
+from passsearch.evaluate.class_loss import class_loss
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.devices import device_lock, device_of
@@ -21,7 +22,7 @@ from passsearch.evaluate.pool import LOG, OVERTIME
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import Built, FreshCompile, Network
-from passsearch.evaluate.rounded import RoundedWeights, used_budget
+from passsearch.evaluate.rounded import RoundedOutputs, RoundedWeights, used_budget
 from passsearch.evaluate.sequence_check import check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
@@ -49,7 +50,7 @@ from passsearch.evaluate.timed_records import (
     TimingRequest,
     summarize_conditions,
 )
-from passsearch.evaluate.verify import DEVIATION, Agreement
+from passsearch.evaluate.verify import DEVIATION, UNSEEN_FACTOR, Agreement
 
 __all__ = [
     "ACCIDENTS",
@@ -61,6 +62,7 @@ __all__ = [
     "LOG",
     "OUTPUT_CASES",
     "OVERTIME",
+    "UNSEEN_FACTOR",
     "UNTRIED",
     "Agreement",
     "Applier",
@@ -88,6 +90,7 @@ __all__ = [
     "RecordedEdge",
     "RecordedReference",
     "Region",
+    "RoundedOutputs",
     "RoundedWeights",
     "Samples",
     "Session",
@@ -102,6 +105,7 @@ __all__ = [
     "check_entries",
     "check_saved_network",
     "check_sequences",
+    "class_loss",
     "device_lock",
     "device_of",
     "dialect_digest",

@@ -4,14 +4,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from passsearch.core import Candidate, Failure
+from passsearch.dialects.sample_labels import read_labels
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.model_import import saved_network
 from passsearch.evaluate.records import Built, Network
 from passsearch.evaluate.session import DEPLOYMENT_SEED, Session
 from passsearch.evaluate.signature import sign
-from passsearch.store import EXPECTED, NETWORK, SAMPLES_FILE
+from passsearch.store import EXPECTED, LABELS_FILE, NETWORK, SAMPLES_FILE
 
 
 def deployment_record(
@@ -59,6 +62,8 @@ def deployment_record(
         shutil.copyfile(builder.reference, folder / EXPECTED)
     if network.samples:
         shutil.copyfile(network.samples, folder / SAMPLES_FILE)
+    if network.labels:
+        np.save(folder / LABELS_FILE, read_labels(Path(network.labels)))
     return {
         "states": hashes,
         "expected": expected,

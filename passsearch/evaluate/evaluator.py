@@ -19,6 +19,7 @@ from passsearch.evaluate.deployment import deployment_record
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.gain_memory import GainMemory
+from passsearch.evaluate.kernel_profiles import NetworkProfiler
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import WorkerPool
@@ -308,9 +309,7 @@ class WorkerEvaluator:
         return () if isinstance(times, Failure) else times
 
     def profile(self, candidates: Sequence[Candidate], *, energy: bool) -> tuple[NetworkProfile, ...] | Failure:
-        """Build candidates, run them in turns in several new processes, and return the times of all their calls.
-
-        Where the runtime does not tell the calls of an inference apart, as on a GPU, every kernel runs alone.
+        """Return the times of all calls of candidates' kernels; see ``NetworkProfiler``.
 
         Args:
             candidates: The candidates.
@@ -322,42 +321,8 @@ class WorkerEvaluator:
             if isinstance(built, Failure):
                 return built
             artifacts.append(built)
-        key = "|".join(artifact.digest for artifact in artifacts)
-        folders = [str(artifact.folder) for artifact in artifacts]
-        fact = self._facts.recall_or_record("profile", key, lambda: self._timing.profile(folders, self.plans.places))
-        processes = read_fact(fact, lambda answer: answer["processes"])
-        if isinstance(processes, Failure):
-            return processes
-        profiles = []
-        for built, answers in zip(artifacts, zip(*processes, strict=True), strict=True):
-            costs = self.builder.files.kernel_costs(built)
-            has_calls = all(answer["calls"] is not None for answer in answers)
-            alone: Mapping[str, Any] | Failure = {}
-            # What runs alone is not weighed by cases.
-            is_metered = energy and self.session.sensors.meter is not None
-            if not self.network.cases and (is_metered or not has_calls):
-                alone = self._kernels_alone(built, number=len(costs), is_metered=is_metered)
-            if isinstance(alone, Failure):
-                return alone
-            if not has_calls and not alone:
-                reason = f"the runtime of `{self.session.target}` does not tell kernels apart"
-                if self.network.cases:
-                    reason += ", and kernels that run alone have no weights: profile one function at one size"
-                return Failure("infra", "measure", "", reason)
-            profiles.append(NetworkProfile.from_answers(built, answers, costs, alone))
-        return tuple(profiles)
-
-    def _kernels_alone(self, built: Built, *, number: int, is_metered: bool) -> Mapping[str, Any] | Failure:
-        """Return calls, seconds and energy by kernel, each run alone; empty if this runtime cannot do that."""
-        folder, plan = str(built.folder), self.plans.kernel_windows
-        if not is_metered:  # a meter needs seconds, a clock does not
-            plan = replace(plan, window_s=plan.window_s / 10, settle_s=plan.settle_s / 10)
-        fact = self._facts.recall_or_record(
-            "kernels alone",
-            f"{built.digest}|{is_metered}",
-            lambda: self._timing.kernel_consumption(folder, plan, kernels=number, is_metered=is_metered),
-        )
-        return read_fact(fact, lambda answer: answer["kernels"])
+        parts = self._facts, self.builder.files, self._timing
+        return NetworkProfiler(self.session, self.network, *parts).profile(artifacts, energy=energy)
 
     def _build_files(self, candidate: Candidate) -> Built | Failure:
         """Return the artifact of a candidate, with its files."""

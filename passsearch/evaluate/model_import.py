@@ -261,7 +261,10 @@ def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, sour
     _log.info("importing %s with %s", session.model.source, session.toolchain.name)
     network = Network.from_fact(facts.recall_or_record("load", "", load))
     samples = session.model.samples
-    return network if samples is None else network.with_check(with_samples(network.check, samples))
+    if samples is None:
+        return network
+    check, labels = with_samples(network.check, samples), session.budget and session.budget.labels
+    return network.with_check(replace(check, labels=str(labels)) if labels else check)
 
 
 def _ranges(network: Network, session: Session) -> dict[str, Json]:

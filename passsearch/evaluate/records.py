@@ -36,6 +36,7 @@ class Network:
         ranges: Ranges of the values of inputs, by name; see ``CheckInputs``.
         samples: File with the user's samples; empty without one.
         sample_count: Number of samples in it.
+        labels: File with the labels of these; empty without one.
         cases: The cases that are weighed, where there are several; ``inputs`` has the inputs of all.
         other_functions: Functions of the model file that are not tuned.
     """
@@ -48,6 +49,7 @@ class Network:
     ranges: Mapping[str, InputRange] = field(default_factory=dict)
     samples: str = ""
     sample_count: int = 0
+    labels: str = ""
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "Network":
@@ -60,11 +62,12 @@ class Network:
     @property
     def check(self) -> CheckInputs:
         """All that decides the inputs on which the network is checked and timed."""
-        return CheckInputs(self.inputs, self.ranges, self.samples, self.sample_count)
+        return CheckInputs(self.inputs, self.ranges, self.samples, self.sample_count, self.labels)
 
     def with_check(self, check: CheckInputs) -> "Network":
         """Return the network with other inputs of the check; their types are its own."""
-        return replace(self, ranges=check.ranges, samples=check.samples, sample_count=check.sample_count)
+        count, labels = check.sample_count, check.labels
+        return replace(self, ranges=check.ranges, samples=check.samples, sample_count=count, labels=labels)
 
     @property
     def batch(self) -> int:

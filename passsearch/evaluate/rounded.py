@@ -7,14 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from passsearch.core import BuildOptions, Failure, Json, PassSpec
+from passsearch.dialects.case_inputs import SAMPLE
+from passsearch.dialects.contract import Array
 from passsearch.dialects.rounding import RoundedLayer
+from passsearch.dialects.sample_labels import read_labels, rows_of_sample
+from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.verification import Verification
 from passsearch.evaluate.verify import Allowance, VerifyFact, used_share
+from passsearch.measure import class_cases, class_leads, labels_fault
 from passsearch.standalone.deployment.input_values import EDGES
 from passsearch.store import Fact
 
@@ -79,6 +86,53 @@ class RoundedWeights:
         cases = self._verification.cases if cases is None else cases
         fact = self._ask(state, steps, choices=choices, cases=cases)
         return read_fact(fact, lambda answer: tuple(map(_outputs, answer["compared"])))
+
+    def uncertain_rows(self, error: float) -> float | None:
+        """Return the share of rows whose class such a deviation of outputs may change: none of others can.
+
+        Args:
+            error: Deviation, as a share of the largest output.
+
+        Returns:
+            The share; ``None`` where the first output has no classes.
+        """
+        leads = [class_leads(output) for output in self._first_outputs().values()]
+        known = [each for each in leads if each is not None]
+        if not known or len(known) < len(leads):
+            return None
+        # The first class may lose that deviation, and the second gain it.
+        return float((np.concatenate(known) <= 2 * error).mean())
+
+    def require_classes(self) -> None:
+        """Refuse a budget of classes where the reference's outputs have none, or labels that are not theirs.
+
+        Raises:
+            UserError: With the reason.
+        """
+        check = self._verification.check
+        outputs = self._first_outputs()
+        without = next((each for each in outputs.values() if class_leads(each) is None), None)
+        if without is not None:
+            raise UserError(
+                f"A budget of classes needs a first output of floats with a value for each class along its last axis; "
+                f"it is {without.dtype}{list(without.shape)}. Give a share of the largest output: --budget 0.01"
+            )
+        labels = read_labels(Path(check.labels)) if check.labels else None
+        for case, output in outputs.items():
+            number = int(str(case).removeprefix(SAMPLE))
+            own = None if labels is None else rows_of_sample(labels, number, check.sample_count)
+            if own is not None and (fault := labels_fault(own, output)):
+                raise UserError(f"The labels in `{check.labels}` are not of this network: {fault}.")
+
+    def _first_outputs(self) -> dict[int | str, Array]:
+        """Return the reference's first output on the inputs whose classes count."""
+        cases = class_cases(self._verification.check, self._verification.cases)
+        with np.load(self._verification.reference) as file:
+            return {case: file[f"{case}_0"] for case in cases if f"{case}_0" in file.files}
+
+    def bound_error(self, bound: float) -> None:
+        """Judge weights in fewer bits by this deviation from now on; see ``Verification.bound_error``."""
+        self._verification.bound_error(bound)
 
     def usual_cases(self, most: int) -> tuple[int | str, ...]:
         """Return some inputs of the kind that the network is for, samples of the user first."""

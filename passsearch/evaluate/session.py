@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.catalog import Catalog, load
-from passsearch.core import DEADLINE_S, NARROWING, SOURCE, Candidate, PassSpec, physical_cores, safe_file_name
+from passsearch.core import (
+    DEADLINE_S,
+    NARROWING,
+    SOURCE,
+    Candidate,
+    ErrorBudget,
+    PassSpec,
+    physical_cores,
+    safe_file_name,
+)
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.evaluate.code_digest import dialect_digest
@@ -114,7 +123,7 @@ class Session:
         catalog: Passes, sequences and class rules, the user's own included.
         tolerance: Largest deviation of outputs, as a share of the largest reference output, of pipelines with a pass
             that may change numerics; ``None`` judges them as strictly as all others.
-        budget: The same for pipelines that store weights in fewer bits; ``None`` for ``tolerance``.
+        budget: What pipelines that store weights in fewer bits may change; ``None`` for ``tolerance``.
         limits: Time and memory that one worker may use.
         paths: Import paths of the user's own passes.
         own_factories: ``module:function`` of passes that the catalog does not have.
@@ -132,7 +141,7 @@ class Session:
     target: str
     catalog: Catalog
     tolerance: float | None = None
-    budget: float | None = None
+    budget: ErrorBudget | None = None
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     paths: tuple[str, ...] = ()
     own_factories: Mapping[str, str] = field(default_factory=dict)
@@ -277,8 +286,8 @@ class Session:
 
     def tolerated(self, candidate: Candidate) -> float | None:
         """Return the deviation that the user allows a candidate's outputs; ``None`` for the strict limit."""
-        if self.has_budget(candidate):
-            return self.budget
+        if self.budget is not None and self.has_budget(candidate):
+            return self.budget.bound
         # A tolerance for everyone would hide the errors of exact passes: a limit of 1e-3 is about 400 times the
         # deviation of correct float32 pipelines (docs/evidence/measurement.md).
         return self.tolerance if self.catalog.approximates(candidate) else None

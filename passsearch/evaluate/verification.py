@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import STRICT_LIMITS, Candidate, Failure, limit_or_none, strict_limit
+from passsearch.core import STRICT_LIMITS, Candidate, CheckInputs, Failure, limit_or_none, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -26,6 +26,7 @@ from passsearch.evaluate.verify import (
     judge,
     wrong_result,
 )
+from passsearch.frontends import digest_files
 from passsearch.store import Fact
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
@@ -76,6 +77,7 @@ class Verification:
         self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._allowances: dict[str, Allowance] = {}  # by folder of an artifact
         self._plain: VerifyFact | None = None
+        self._bound: float | None = None
         # The limit follows from the coarsest type the network computes in (docs/evidence/measurement.md).
         summary = network.summary
         limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
@@ -96,13 +98,26 @@ class Verification:
     @property
     def reference_key(self) -> str:
         """The part of a build's key that names a reference other than the import."""
-        key = self._taken_key or self.source.key
+        key = "+".join(filter(None, (self._taken_key or self.source.key, self._labels_key)))
         return f"|{key}" if key else ""
+
+    @cached_property
+    def _labels_key(self) -> str:
+        """The part of a build's key that names the classes that its outputs are compared by, and their labels."""
+        budget = self._session.budget
+        if budget is None or not budget.is_of_classes:
+            return ""
+        return f"classes{digest_files([budget.labels])[:8] if budget.labels else ''}"
 
     @property
     def cases(self) -> tuple[int | str, ...]:
         """Inputs on which outputs are compared with the reference."""
         return checked_cases(self._network.check, self._session.output_cases)
+
+    @property
+    def check(self) -> CheckInputs:
+        """The inputs of the network's check."""
+        return self._network.check
 
     @property
     def has_admitted(self) -> bool:
@@ -111,7 +126,12 @@ class Verification:
 
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
-        return self._session.deviation_limit(candidate, strict=self.strict_limit)
+        limit = self._session.deviation_limit(candidate, strict=self.strict_limit)
+        return limit if self._bound is None or not self._session.has_budget(candidate) else min(limit, self._bound)
+
+    def bound_error(self, bound: float) -> None:
+        """Allow weights in fewer bits this deviation of outputs at most, where the user's budget is of classes."""
+        self._bound = bound
 
     def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
@@ -120,8 +140,9 @@ class Verification:
         approximates = self._session.catalog.approximates(candidate)
         limit, plain = self.limit(candidate), self._plain
         is_tolerated = self._session.tolerated(candidate) is not None
-        if self._session.has_budget(candidate):
-            return Allowance(limit, is_tolerated, approximates, is_budget=True)
+        if (budget := self._session.budget) is not None and self._session.has_budget(candidate):
+            classes = budget if budget.is_of_classes else None
+            return Allowance(limit, is_tolerated, approximates, is_budget=True, classes=classes)
         if plain is None or is_tolerated or not candidate.pipeline.passes or not self.is_coarse:
             return Allowance(limit, is_tolerated, approximates)
         # What rounding does to this network is known, so the widest that it does to any does not count.

@@ -3,8 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from passsearch.core import CHANGE_MARGIN, Failure, allowed_deviation
+from passsearch.core import CHANGE_MARGIN, ErrorBudget, Failure, allowed_deviation
+from passsearch.dialects.case_inputs import is_sample
+from passsearch.evaluate.class_loss import class_fault
+from passsearch.evaluate.session import OUTPUT_CASES
 from passsearch.results import Deviation, Outputs
 from passsearch.standalone.deployment.input_values import EDGES
 from passsearch.store import Fact
@@ -31,6 +35,10 @@ steps of an 8-bit integer, as few roundings are a matter of chance."""
 SLICE_FACTOR, MOST_OF_SLICE = 100.0, 0.5
 """Times the limit that a slice may deviate by its own scale, and the largest share of it."""
 
+UNSEEN_FACTOR = 2.0
+"""Times an error budget that outputs may deviate by on random inputs on which nothing was decided: a decision uses its
+budget up, and the largest deviation of others is larger or smaller."""
+
 NAN = "nan"
 """Edge inputs on which a candidate that drops NaN is refused. Infinities may be dropped, which the result says: one
 algorithm's sum overflows, or is infinity minus infinity, where another's is not."""
@@ -54,6 +62,7 @@ VERIFIED = (
     "scaled",
     "scaled_of",
     "special",
+    "classes",
 )
 """Keys of a verification that go into the fact of a build."""
 
@@ -82,6 +91,8 @@ class VerifyFact:
         scaled_of: That slice in words.
         special: What became of values that are not finite in the reference: how many are ``lost``, and how many others
             are not finite any more (``spread``), by edge case.
+        classes: Rows by the class that they get; see ``compare_classes``. Empty where outputs have no classes, and in
+            logs from before it was recorded.
     """
 
     deviation: float
@@ -100,6 +111,7 @@ class VerifyFact:
     scaled_share: float = 0.0
     scaled_of: str = ""
     special: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    classes: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "VerifyFact":
@@ -122,6 +134,7 @@ class VerifyFact:
             scaled_share=fact.get("scaled") or 0.0,
             scaled_of=fact.get("scaled_of") or "",
             special=fact.get("special") or {},
+            classes=fact.get("classes") or {},
         )
 
     @property
@@ -210,6 +223,11 @@ class Agreement:
         )
 
 
+def is_unseen(case: str) -> bool:
+    """Return whether a case is random inputs on which no error budget decided."""
+    return case.isdecimal() and int(case) not in OUTPUT_CASES
+
+
 @dataclass(frozen=True)
 class Allowance:
     """What the outputs of one candidate may differ by.
@@ -220,8 +238,10 @@ class Allowance:
         may_drop: True for a candidate with a pass that may change numerics: it may drop values that are not finite.
         is_budget: True for the user's error budget, which is for inputs of the kind that the network is for: weights in
             fewer bits move outputs by more than rounding, and edge inputs may amplify that without limit. There,
-            outputs have to be finite where the reference is.
+            outputs have to be finite where the reference is. Random inputs on which nothing was decided, such as those
+            of an audit, may deviate by ``UNSEEN_FACTOR`` times as much.
         lost_nan: Number of values that are NaN in the reference, and that the import without passes drops, too.
+        classes: The budget by which the classes of the samples are judged; ``None`` where it is none of classes.
         plain_mean: Mean deviation of the plain build from the network's own framework, where ``limit`` follows from it.
     """
 
@@ -230,12 +250,27 @@ class Allowance:
     may_drop: bool = False
     lost_nan: int = 0
     is_budget: bool = False
+    classes: ErrorBudget | None = None
     plain_mean: float | None = None
 
     def judged(self, found: VerifyFact) -> Mapping[str, float]:
         """Return the deviations that are judged, by case."""
         usual = {case: deviation for case, deviation in found.by_case.items() if case not in EDGES}
         return usual if self.is_budget else found.by_case
+
+    def limit_of(self, case: str) -> float:
+        """Return the largest deviation on one case, before what edge cases allow."""
+        return UNSEEN_FACTOR * self.limit if self.is_budget and is_unseen(case) else self.limit
+
+    def widest(self, found: VerifyFact) -> "Allowance":
+        """Return what all judged cases together may differ by."""
+        return replace(self, limit=max(map(self.limit_of, self.judged(found)), default=self.limit))
+
+    def class_fault(self, found: VerifyFact) -> str:
+        """Return which loss of classes is above the budget, on samples or on inputs that decided; empty if none is."""
+        cases = [*self.judged(found)]
+        is_judged = any(map(is_sample, cases)) or not any(map(is_unseen, cases))
+        return class_fault(found.classes, self.classes) if self.classes and is_judged else ""
 
     @property
     def mean_limit(self) -> float:
@@ -256,18 +291,20 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
     """
     limit = allowance.limit
     by_case = allowance.judged(verification)
-    allowed = {case: verification.allowed(case, limit) for case in by_case}
+    allowed = {case: verification.allowed(case, allowance.limit_of(case)) for case in by_case}
     # Not `deviation > allowed`: every comparison with NaN is false, and NaN must be refused.
     wrong = [case for case, deviation in by_case.items() if not deviation <= allowed[case]]
     if wrong:
         worst = max(wrong, key=lambda case: by_case[case])
         return wrong_result(f"{_deviation_text(worst, by_case[worst])}; {allowed[worst]:.2g} is allowed")
-    if reason := _finer_fault(verification, allowance):
+    if reason := _finer_fault(verification, allowance.widest(verification)):
         return wrong_result(reason)
+    if reason := allowance.class_fault(verification):
+        return wrong_result(f"{DEVIATION}: {reason}")
     lost = {case: found["lost"] for case, found in verification.special.items() if found["lost"]}
     if verification.lost_nan > allowance.lost_nan and not allowance.may_drop:
         return wrong_result(f"{DEVIATION} on inputs `{NAN}`: {lost[NAN]} values are NaN in the reference only")
-    unstable = {case: (by_case[case], allowed[case]) for case in by_case if allowed[case] > limit}
+    unstable = {case: (by_case[case], allowed[case]) for case in by_case if allowed[case] > allowance.limit_of(case)}
     agreement = Agreement(
         max((by_case[case] for case in by_case if case not in unstable), default=0.0),
         limit,
@@ -277,8 +314,9 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
         dropped_by_import=0 < verification.lost_nan <= allowance.lost_nan,
         spread={case: found["spread"] for case, found in verification.special.items() if found["spread"]},
     )
-    if verification.leads is None:
+    if verification.leads is None or allowance.classes:
         return agreement
+    limit = allowance.widest(verification).limit
     # Rounding alone may exchange two scores that are nearer to each other than the limit.
     clear = [lead for lead in verification.leads if abs(lead) > limit]
     others = [-lead for lead in clear if lead < 0]

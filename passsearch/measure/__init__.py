@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from passsearch.measure.artifact_consumption import Consumption
+    from passsearch.measure.classes import class_cases, class_leads, labels_fault
     from passsearch.measure.kernels import PlacePlan, VariantPlan
     from passsearch.measure.outputs import digest
     from passsearch.measure.processor import CpuTimes, cache_bytes
@@ -57,11 +58,14 @@ __all__ = [
     "WindowPlan",
     "cache_bytes",
     "cf22_ratio",
+    "class_cases",
+    "class_leads",
     "consumption",
     "digest",
     "drop_disturbed_rounds",
     "is_busy",
     "is_improvement",
+    "labels_fault",
     "level_of_looks",
     "log_ratio",
     "log_ratio_at_end",
@@ -92,6 +96,7 @@ _MODULES = (
     "sensors",
     "source",
     "statistics",
+    "classes",
     "outputs",
 )
 

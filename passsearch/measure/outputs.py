@@ -27,6 +27,7 @@ from passsearch.dialects.comparison import (
 )
 from passsearch.dialects.contract import Array, Executable
 from passsearch.dialects.reference import CHANGE, MEAN, changes_of_slices, make_reference
+from passsearch.measure.classes import compare_classes
 from passsearch.measure.mixture import Mixture
 from passsearch.standalone.deployment.input_values import EDGES, NOT_FINITE, OVERFLOWING
 
@@ -68,8 +69,8 @@ def verify(
 
     Returns:
         ``run_s`` (seconds of the fastest run), ``cases`` (number of cases that ran), ``is_cut`` (whether cases that the
-        reference has were left out for ``longest_s``), the comparison (see ``compare``) and ``leads`` (see ``_leads``;
-        ``None`` after a mismatch).
+        reference has were left out for ``longest_s``), the comparison (see ``compare``), ``leads`` (see ``_leads``;
+        ``None`` after a mismatch) and ``classes`` (see ``compare_classes``).
     """
     if reference is None:
         return _begin_reference(executable, inputs, cases=cases, outputs=outputs, total_s=total_s)
@@ -82,8 +83,11 @@ def verify(
         comparison = compare(results, file, cases=run)
         if changed and not comparison["mismatch"]:
             comparison |= {"mismatch": changed, "deviation": math.inf}
-        leads = None if comparison["mismatch"] else _leads(results, {key: file[key] for key in results}, cases=run)
-    return {**common, **comparison, "leads": leads}
+        if comparison["mismatch"]:
+            return {**common, **comparison, "leads": None}
+        expected = {key: file[key] for key in results}
+        classes = compare_classes(results, expected, inputs, cases=run)
+    return {**common, **comparison, "leads": _leads(results, expected, cases=run), "classes": classes}
 
 
 def compare(results: Mapping[str, Array], file: Mapping[str, Array], *, cases: Sequence[int | str]) -> dict[str, Any]:

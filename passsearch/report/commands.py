@@ -39,7 +39,7 @@ OPTIONS = {
 def tune_command(record: RunRecord) -> str:
     """Return the command of a run, as its folder recorded it.
 
-    ``FILE`` stands for catalogs and samples, whose names the folder lacks.
+    ``FILE`` stands for catalogs, samples and labels, whose names the folder lacks.
     """
     words = ["passsearch", "tune", _model(record.result.model)]
     settings = {**_from_result(record.result), **record.settings}
@@ -50,6 +50,9 @@ def tune_command(record: RunRecord) -> str:
     words += [word for name, kind in _inputs(settings) for word in ("--input", f"{name}:{kind}")]
     words += _calls(record.result.model)
     words += ["--samples", "FILE"] if settings.get("samples") else []
+    if (budget := settings.get("budget")) is not None:
+        words += ["--precision", "weights", "--budget", _word(budget)]
+    words += ["--labels", "FILE"] if settings.get("labels") else []
     words += ["--catalog", "FILE"] if settings.get("catalogs") else []
     return " ".join(shlex.quote(word) for word in (*words, "--out", "RUN"))
 

@@ -6,7 +6,14 @@ from itertools import groupby
 from passsearch.report.formatting import MISSING, counted, format_percent
 from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision, RunResult
 
-FLOAT32 = "float32"
+FLOAT32, SHARE = "float32", "share"
+
+_UNITS = {
+    SHARE: "of the largest output",
+    "top1": "of the rows with another class than the reference's",
+    "accuracy": "of the rows no longer classified right",
+}
+"""What an error is a share of, by unit of the budget."""
 
 LAYER_TITLES = ("layer", "weights", "precision", "saves", "error", "share of the error", "instead")
 """Titles of the table of layers."""
@@ -20,6 +27,7 @@ def precision_lines(result: RunResult) -> Iterator[tuple[str, str]]:
     if not isinstance(found, PrecisionDecision):
         return
     yield "precision", _decision(found)
+    yield from _classes(found)
     if found.pipeline:
         yield "speed by precision", _speed(found)
     yield "certificate of precision", _certificate(found)
@@ -51,20 +59,42 @@ def _decision(found: PrecisionDecision) -> str:
         else "on random inputs, which say less than samples of your own (--samples FILE.npz)"
     )
     if not narrow:
-        nearest = "" if found.nearest is None else f"; the nearest point changes outputs by {found.nearest:.2g}"
-        reason = f" ({found.refusal})" if found.refusal else ""
-        return (
-            f"all weights stay float32: nothing within {found.budget:g} is faster{nearest}{reason}; measured {inputs}"
+        unit = _UNITS[found.unit]
+        nearest = (
+            "" if found.nearest is None else f"; the nearest point has {_amount(found.nearest, found.unit)} {unit}"
         )
+        reason = f" ({found.refusal})" if found.refusal else ""
+        budget = f"a budget of {_amount(found.budget, found.unit)} {unit}"
+        return f"all weights stay float32: nothing within {budget} is faster{nearest}{reason}; measured {inputs}"
     counts: dict[str, int] = {}
     for each in narrow:
         counts[each.text] = counts.get(each.text, 0) + 1
     kinds = ", ".join(f"{number} in {text}" for text, number in sorted(counts.items()))
+    allowed = f"{found.budget:g} allowed, " if found.unit == SHARE else ""
     return (
         f"{len(narrow)} of {counted(len(found.layers), 'layer')} in fewer bits ({kinds}); outputs deviate from "
-        f"{found.compared_with} by {found.error:.2g} of the largest ({found.budget:g} allowed, "
+        f"{found.compared_with} by {found.error:.2g} of the largest ({allowed}"
         f"{found.predicted_error:.2g} predicted), {inputs}"
     )
+
+
+def _classes(found: PrecisionDecision) -> Iterator[tuple[str, str]]:
+    """Yield what a budget of classes came to, and whether the inputs can tell it."""
+    if found.unit == SHARE:
+        return
+    unit, allowed = _UNITS[found.unit], _amount(found.budget, found.unit)
+    if found.loss is not None:
+        most = found.predicted_loss
+        at_most = "" if most is None else f", {_amount(most, found.unit)} predicted at most"
+        amount, rows = _amount(found.loss, found.unit), counted(found.rows, "row")
+        yield "classes", f"{amount} {unit} ({allowed} allowed{at_most}), of {rows}"
+    if found.rows and found.budget < 1 / found.rows:
+        few = f"{counted(found.rows, 'row')} tell shares of {_amount(1 / found.rows, found.unit)} only"
+        yield "too few samples", f"{few}, so a budget of {allowed} allows none; give more by --samples FILE.npz"
+
+
+def _amount(share: float, unit: str) -> str:
+    return f"{share:.2g}" if unit == SHARE else f"{100 * share:.3g} %"
 
 
 def _speed(found: PrecisionDecision) -> str:
@@ -75,17 +105,20 @@ def _speed(found: PrecisionDecision) -> str:
 def _certificate(found: PrecisionDecision) -> str:
     rest = max(0.0, 1 - found.bound_s / found.predicted_s)
     bound = "faster" if rest < 5e-4 else f"more than {format_percent(rest)} faster"
-    return f"nothing within the budget is predicted to be {bound}, by the times of kernels in their places"
+    within = "the budget" if found.unit == SHARE or found.bound is None else f"an error of {found.bound:.2g}"
+    return f"nothing within {within} is predicted to be {bound}, by the times of kernels in their places"
 
 
 def _uniform(found: PrecisionDecision) -> str:
     """Return how much faster the choice is than the best single storage within the budget."""
-    within = [each for each in found.uniform if each.error is not None and each.error <= found.budget]
+    losses = [(each, each.error if found.unit == SHARE else each.loss) for each in found.uniform]
+    within = [each for each, loss in losses if loss is not None and loss <= found.budget]
     best = min(within, key=lambda each: each.predicted_s, default=None)
     rows = ", ".join(
         f"{each.text} {found.begin_s / each.predicted_s:.2f} times at an error of "
         + (MISSING if each.error is None else f"{each.error:.2g}")
-        for each in found.uniform
+        + ("" if found.unit == SHARE or loss is None else f" and {_amount(loss, found.unit)} {_UNITS[found.unit]}")
+        for each, loss in losses
     )
     if best is None or best.predicted_s >= found.begin_s:
         return f"none is faster within the budget; {rows}"
@@ -102,7 +135,8 @@ def _grouped(layers: Sequence[LayerPrecision]) -> Iterator[tuple[str, str]]:
         calls = ", ".join(_ranges([each.call for each in own]))
         share = format_percent(sum(each.error_share for each in own))
         saved = _ms(sum(each.saved_s for each in own))
-        what = f"saves {saved}, {share} of the error" if text != FLOAT32 else f"{reason}; {_others(own[0])}"
+        parts = (f"saves {saved}, {share} of the error",) if text != FLOAT32 else (reason, _others(own[0]))
+        what = "; ".join(filter(None, parts))
         yield f"{kernel} {calls}", f"{own[0].weights} in {text}: {what}"
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from passsearch.results.catalog import CatalogCheck, CheckedEntry, CheckedSequence
     from passsearch.results.comparison import ComparedPipeline, Comparison, FailedPipeline, Pair
     from passsearch.results.compilation import ChosenPipeline, Compilation, CompiledSizes, SizeBetween, TriedPipeline
+    from passsearch.results.composition import ComposedPipeline, NoComposition, PredictedTime, RegionDecision
     from passsearch.results.corpus import Corpus, CorpusNetwork, CorpusProcessor, CorpusSearch
     from passsearch.results.network import Input, Model, ModelCase, NetworkIdentity, Reference, ValueRange
     from passsearch.results.parts import Compiler, Device, Interval, Outcome, Ratios, StatedRatio, says_nothing
@@ -61,13 +62,9 @@ if TYPE_CHECKING:
         BestOfCatalog,
         CaseResult,
         ClassLabel,
-        ComposedPipeline,
         Contender,
         Decision,
         DeploymentRecord,
-        NoComposition,
-        PredictedTime,
-        RegionDecision,
         RejectedWinner,
         Reproducer,
         RunLimits,
@@ -217,6 +214,7 @@ _MODULES = (
     "setup",
     "rivals",
     "precision",
+    "composition",
     "run",
     "shown_latency",
     "catalog",

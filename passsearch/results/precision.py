@@ -73,10 +73,12 @@ class UniformPrecision(StoredWeights):
     Attributes:
         predicted_s: Predicted seconds of the kernels of an inference.
         error: Deviation of the outputs; ``None`` where it was not measured.
+        loss: The error in the unit of the budget.
     """
 
     predicted_s: Positive
     error: float | None = None
+    loss: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,17 +110,24 @@ class PrecisionDecision(Record):
     """The precisions of all layers under an error budget.
 
     Attributes:
-        budget: Largest deviation that outputs may have, as a share of the largest output.
+        budget: Largest error that outputs may have, in the unit.
+        unit: ``share`` (of the largest output), ``top1`` (rows with another class than the reference's) or ``accuracy``
+            (rows that are classified right no longer).
+        bound: Bound on the root of the layers' summed squared errors, from the budget; ``None`` in earlier versions.
         compared_with: What outputs are compared with.
         samples: Number of samples of the user; 0 for random inputs, whose errors are worth less.
         pipeline: The pipeline with the decided precisions; ``None`` where all weights stay float32.
         begin_s: Predicted seconds of the kernels of an inference, all weights in float32.
         predicted_s: The same with the decided precisions.
-        bound_s: Seconds that no choice within the budget is predicted to be below.
+        bound_s: Seconds that no choice within ``bound`` is predicted to be below.
         predicted_error: Error that the layers' own errors predict, corrected by ``factor``.
         error: Measured deviation with the decided precisions, the largest of those that are judged, as a share of the
             largest output.
-        nearest: Where nothing is within the budget, the smallest error of any layer in fewer bits; else ``None``.
+        predicted_loss: Share of rows whose class such an error can change; ``None`` for a share of outputs.
+        loss: Measured error in the unit; ``None`` for a share of outputs, where it is ``error``.
+        rows: Number of rows whose class was compared.
+        nearest: Where nothing is within the budget, the smallest error with any layer in fewer bits, in the unit; else
+            ``None``.
         factor: Measured error by the root of the sum of the layers' squared errors.
         rounds: Number of choices whose error was measured.
         gain: Measured throughput as a multiple of that of float32; ``None`` where nothing was built.
@@ -130,6 +139,8 @@ class PrecisionDecision(Record):
     """
 
     budget: float
+    unit: str = "share"
+    bound: float | None = None
     compared_with: str
     samples: int
     pipeline: str | None = None
@@ -138,6 +149,9 @@ class PrecisionDecision(Record):
     bound_s: float
     predicted_error: float
     error: float
+    predicted_loss: float | None = None
+    loss: float | None = None
+    rows: int = 0
     nearest: float | None = None
     factor: float = 1.0
     rounds: int = 0

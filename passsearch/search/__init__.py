@@ -5,6 +5,7 @@ from passsearch.search.confirmation import Confirmation
 from passsearch.search.corpus_recommendation import CorpusAdvice, advise
 from passsearch.search.document import Document
 from passsearch.search.evaluation import BaselineFailed
+from passsearch.search.execution import Progress
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import (
     NetworkAnalysis,
@@ -19,7 +20,7 @@ from passsearch.search.pass_selection import (
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import Counts, Scored, SearchOutcome
 from passsearch.search.repetition import Pairing
-from passsearch.search.run import Progress, Run
+from passsearch.search.run import Run
 from passsearch.search.scoring import Scoring
 from passsearch.search.session_settings import session_settings
 from passsearch.search.shortlist import shortlist

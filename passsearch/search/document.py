@@ -1,22 +1,19 @@
 """The result of a run, as others rely on it (``tune --json`` and ``result.json``)."""
 
-import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import passsearch.results as results
 from passsearch.core import MAIN, Candidate, Failure, timestamp
 from passsearch.evaluate import Network, Session
-from passsearch.measure import LEVEL, Consumption, Ratio
+from passsearch.measure import Consumption, Ratio
 from passsearch.objectives import (
     COMPILE_TIME,
     METERED_OBJECTIVES,
-    NO_IMPROVEMENT,
     THROUGHPUT,
-    Objective,
     with_outcome,
 )
 from passsearch.results import Compiler, StatedRatio
@@ -29,6 +26,8 @@ from passsearch.search.precision import PRECISION
 from passsearch.search.recommendation import Recommendation, Rejected
 from passsearch.search.records import Scored, SearchOutcome
 from passsearch.search.scoring import Scoring
+from passsearch.search.stated_ratio import stated
+from passsearch.search.verdict import verdict_of
 from passsearch.store import SCHEMA
 
 Document: TypeAlias = dict[str, Any]
@@ -59,7 +58,7 @@ def run_result(
     counts, names = outcome.counts, [candidate.name for candidate in baselines(session, analysis)]
     best, confirmation, rejected = recommendation.best, recommendation.confirmation, recommendation.rejected
     is_baseline = best is scoring.baseline
-    verdict = _verdict(scoring, best, confirmation=confirmation, interrupted=interrupted)
+    verdict = verdict_of(scoring, best, confirmation=confirmation, interrupted=interrupted)
     if rejected is not None and is_baseline:
         # The numbers are those of the rejected candidate.
         verdict = replace(verdict, improved=False, reason=rejected.reason)
@@ -219,15 +218,6 @@ def compiler_of(session: Session) -> Compiler:
     )
 
 
-@overload
-def stated(ratio: Ratio) -> StatedRatio: ...
-@overload
-def stated(ratio: Ratio | None) -> StatedRatio | None: ...
-def stated(ratio: Ratio | None) -> StatedRatio | None:
-    """Return a ratio as documents state it, without an interval of too few repetitions."""
-    return None if ratio is None else StatedRatio.from_json(ratio.to_json())
-
-
 def ratios_of(confirmation: Confirmation) -> dict[str, StatedRatio | None]:
     """Return all confirmed ratios, whatever the objective."""
     consumed = {objective.name: objective.ratio(confirmation) for objective in METERED_OBJECTIVES}
@@ -280,68 +270,6 @@ def _space(outcome: SearchOutcome, analysis: NetworkAnalysis) -> results.Searche
         idle=tuple(coverage.idle),
         untried=tuple(coverage.untried),
     )
-
-
-def _verdict(
-    scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool
-) -> results.Verdict:
-    objective, keep = scoring.objective, scoring.options.least_throughput
-    search: dict[str, Any] = {
-        "objective": objective.name,
-        "objectives": tuple(each.name for each in scoring.options.objectives),
-        "level": LEVEL,
-    }
-    read = scoring.gain(objective, best)
-    if not isinstance(confirmation, Confirmation):
-        reason = confirmation.reason if confirmation else _no_confirmation(scoring, best, interrupted=interrupted)
-        failure = results.StatedFailure(**vars(confirmation)) if confirmation else None
-        return results.Verdict(**search, ratio=read, reason=reason, failure=failure)
-    ratio = objective.ratio(confirmation)
-    shown = stated(ratio) if ratio else StatedRatio(read)
-    noise = objective.floor(confirmation)
-    improved = confirmation.improves(objective, keep_throughput=keep)
-    return results.Verdict(
-        **search,
-        improved=improved,
-        ratio=shown.ratio,
-        interval=shown.interval,
-        confirmed=ratio is not None,
-        repetitions=confirmation.repetitions,
-        processes=confirmation.processes,
-        reproducible=confirmation.reproducible,
-        same_binary=confirmation.same_binary,
-        noise_floor=noise if math.isfinite(noise) else None,
-        noise=confirmation.noise,
-        sustained=confirmation.sustained,
-        disagreement=confirmation.disagreement(objective),
-        keep_throughput=keep,
-        keeps_throughput=confirmation.keeps(objective, keep),
-        seconds=round(confirmation.seconds, 1),
-        reason="" if improved else _refusal(confirmation, objective, keep_throughput=keep),
-    )
-
-
-def _no_confirmation(scoring: Scoring, best: Scored, *, interrupted: bool) -> str:
-    """Return why no fresh compile was made."""
-    if scoring.options.repetitions < 1:
-        return "no fresh compile was made (--confirm 0)"
-    if interrupted or best is not scoring.baseline:
-        return "no fresh compile was made"
-    least = scoring.options.least_throughput
-    return f"no candidate{f' with {least:g} of its throughput' if least else ''} is left beside the baseline"
-
-
-def _refusal(confirmation: Confirmation, objective: Objective, *, keep_throughput: float) -> str:
-    """Return the reason why a candidate is no improvement."""
-    if objective.ratio(confirmation) is None:
-        return objective.unread_reason
-    if not confirmation.keeps(objective, keep_throughput):
-        return f"it is not certain that it keeps {keep_throughput} of the throughput"
-    if confirmation.same_binary and objective.is_equal_for_one_binary:
-        return "the same binary as the baseline"
-    if confirmation.disagreement(objective):
-        return confirmation.disagreement(objective)
-    return NO_IMPROVEMENT
 
 
 def _ratios(

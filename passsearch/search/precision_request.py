@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from passsearch.catalog import CatalogEntry
-from passsearch.core import NARROWING
+from passsearch.core import NARROWING, ErrorBudget
+from passsearch.dialects.sample_labels import check_labels
 from passsearch.evaluate import RoundedWeights, Session, WorkerEvaluator
 
 
@@ -13,23 +14,30 @@ class PrecisionRequest:
 
     Attributes:
         entry: The pass that narrows weights.
-        budget: Largest deviation of outputs, as a share of the largest output.
+        budget: What narrower weights may change.
         compared_with: What outputs are compared with, in words.
         samples: Number of samples of the user; 0 for random inputs.
     """
 
     entry: CatalogEntry
-    budget: float
+    budget: ErrorBudget
     compared_with: str
     samples: int = 0
 
 
 def precision_request(session: Session, evaluator: WorkerEvaluator) -> tuple[PrecisionRequest, RoundedWeights] | None:
-    """Return what the user of a session asks for, and what compares outputs; ``None`` for weights in float32."""
-    if session.budget is None:
+    """Return what the user of a session asks for, and what compares outputs; ``None`` for weights in float32.
+
+    Raises:
+        UserError: The labels are not of the samples, or the outputs have no classes for a budget of classes.
+    """
+    if (budget := session.budget) is None:
         return None
-    runtime = evaluator.builder.source.runtime
+    check, runtime = evaluator.network.check, evaluator.builder.source.runtime
+    if budget.labels:
+        check_labels(budget.labels, samples=check.samples, count=check.sample_count)
+    if budget.is_of_classes and evaluator.builder.reference.exists():
+        evaluator.rounding.require_classes()
     compared_with = f"the float32 outputs of {runtime or 'the import'}"
-    samples = evaluator.network.check.sample_count
-    request = PrecisionRequest(session.catalog.entry(NARROWING), session.budget, compared_with, samples)
+    request = PrecisionRequest(session.catalog.entry(NARROWING), budget, compared_with, check.sample_count)
     return request, evaluator.rounding

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from passsearch.core import SOURCE, Json
 from passsearch.evaluate import MeasurementPlans, Session, dialect_digest
-from passsearch.frontends import simplifier_version
+from passsearch.frontends import digest_files, simplifier_version
 
 LOG_VERSION = 10
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
@@ -42,7 +42,9 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
     settings |= {"function": model.function} if model.function else {}
     settings |= {"samples": model.samples_sha256} if model.samples else {}
     settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
-    settings |= {} if session.budget is None else {"budget": session.budget}
+    if (budget := session.budget) is not None:
+        settings["budget"] = budget.text if budget.is_of_classes else budget.limit
+        settings |= {"labels": digest_files([budget.labels])} if budget.labels else {}
     settings |= {"reference": session.reference} if session.reference != SOURCE else {}
     if session.plans != MeasurementPlans():
         settings["plans"] = repr(asdict(session.plans))

@@ -6,6 +6,7 @@ from passsearch.store.fact_cache import open_fact_cache
 from passsearch.store.log import Fact, Log
 from passsearch.store.run_folder import (
     EXPECTED,
+    LABELS_FILE,
     LIMIT_KEYS,
     NETWORK,
     OUTCOME_KEYS,
@@ -29,6 +30,7 @@ __all__ = [
     "ABLATION",
     "DAY_S",
     "EXPECTED",
+    "LABELS_FILE",
     "LIMIT_KEYS",
     "NETWORK",
     "OUTCOME_KEYS",

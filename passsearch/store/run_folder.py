@@ -26,6 +26,9 @@ RESULT = "result.json"
 NETWORK, SAMPLES_FILE = "network.json", "samples.npz"
 """File name of the imported network's IR, in a run folder and in a deployment."""
 
+LABELS_FILE = "labels.npy"
+"""File of a run folder with the labels of its samples."""
+
 EXPECTED = "expected.npz"
 """File of a run folder with the outputs that the network's own framework computed."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import Candidate, Failure, Pipeline, timestamp
-from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.evaluate import UNSEEN_FACTOR, Built, WorkerEvaluator
 from passsearch.measure import LEVEL
 from passsearch.objectives import THROUGHPUT, recorded_objective
 from passsearch.results import (
@@ -23,8 +23,9 @@ from passsearch.results import (
 )
 from passsearch.search.confirm import confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import compiler_of, ratios_of, stated
+from passsearch.search.document import compiler_of, ratios_of
 from passsearch.search.repetition import Pairing
+from passsearch.search.stated_ratio import stated
 from passsearch.store import SCHEMA
 
 _log = logging.getLogger(__name__)
@@ -129,15 +130,27 @@ def _check_rebuilt(
     if deviation is None:
         yield Check("outputs", True, f"not compared: {built.agreement.cannot_run_reason}")
     else:
-        share = f"{deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
-        detail = f"those of the reference build on {built.agreement.cases} new inputs but for {share}"
-        yield Check("outputs", True, detail)
+        yield Check("outputs", True, _outputs_detail(built, deviation, winner, evaluator))
     reason = evaluator.session.cannot_run_reason
     yield _check_recorded(recorded.expected, evaluator.deployment(winner, folder), cannot_run_reason=reason)
     # Never refused: the IR and the outputs are what the run promised, and another linker writes other bytes.
     if result.best.binary:
         equal = built.digest == result.best.binary
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
+
+
+def _outputs_detail(built: Built, deviation: float, winner: Candidate, evaluator: WorkerEvaluator) -> str:
+    """Return what the outputs were compared on, and what they may deviate by."""
+    agreement, session, samples = built.agreement, evaluator.session, evaluator.network.sample_count
+    new = (agreement.cases or 0) - samples
+    where = f"{new} new inputs" + (f" and {samples} samples of the run" if samples else "")
+    allowed = f"{agreement.limit:.2g} is allowed"
+    if (budget := session.budget) is not None and session.has_budget(winner):
+        kind = "bound" if budget.is_of_classes else "budget"
+        allowed = f"the {kind} is {agreement.limit:.2g}, of which random inputs may use {UNSEEN_FACTOR:g} times as much"
+        if budget.is_of_classes and samples:
+            allowed += f"; the samples keep the budget of classes `{budget.text}`"
+    return f"those of the reference build on {where} but for {deviation:.2g} of the largest, {allowed}"
 
 
 def _check_recorded(

@@ -40,8 +40,9 @@ from passsearch.results import (
     Pair,
     StatedFailure,
 )
-from passsearch.search.document import compiler_of, model_of, stated
+from passsearch.search.document import compiler_of, model_of
 from passsearch.search.measurement import make_measurement
+from passsearch.search.stated_ratio import stated
 from passsearch.store import SCHEMA
 from passsearch.studies.comparison_records import (
     BASELINE,

@@ -9,7 +9,8 @@ import onnx
 import pytest
 
 import passsearch
-from passsearch.api import benchmark
+from passsearch.api import bench_settings
+from passsearch.api.bench_settings import BenchSettings
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import Sensors
 from passsearch.toolchain import Toolchain
@@ -145,8 +146,8 @@ def test_an_engine_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("target", ["cuda", "nvidia/nvidia-a100", '{"kind": "cuda", "arch": "sm_80"}'])
 def test_all_engines_run_on_the_card_of_the_target(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cards = {"cuda": Sensors({"uuid": "GPU-1"}, {}), "cpu": Sensors({}, {})}
-    monkeypatch.setattr(benchmark, "probe", cards.__getitem__)
-    others: dict[str, Any] = dict.fromkeys(each.name for each in fields(benchmark._Settings) if each.name != "target")
-    settings = benchmark._Settings(target=target, **others)
+    monkeypatch.setattr(bench_settings, "probe", cards.__getitem__)
+    others: dict[str, Any] = dict.fromkeys(each.name for each in fields(BenchSettings) if each.name != "target")
+    settings = BenchSettings(target=target, **others)
     assert (settings.device, settings.gpu) == ("cuda", "GPU-1")
-    assert benchmark._Settings(target=None, **others).gpu is None
+    assert BenchSettings(target=None, **others).gpu is None

@@ -127,3 +127,12 @@ def test_operators_that_compute_in_integers_are_built_or_refused_by_name(
         return
     with pytest.raises(UserError, match=r"no operator `QLinearConv`; quantise the network in the QDQ format"):
         build(network, toolchain, "", WHOLE_BUILD)
+
+
+def test_a_scale_of_zero_is_refused_in_a_line(toolchain: Toolchain, tmp_path: Path) -> None:
+    weights = eight_bit_weights() | {"scale": np.array(0, "float32")}
+    nodes = [*quantised("x", "data"), *convolution("data", "kernel", "y")]
+    weights["kernel"] = WEIGHT.astype("float32")
+    network = save(tmp_path / "zero.onnx", nodes, kind=TensorProto.FLOAT, weights=weights)
+    with pytest.raises(UserError, match=r"Cannot import `zero.onnx`.*QuantizeLinear .*: a scale is 0, and has to"):
+        build(network, toolchain, "", WHOLE_BUILD)

@@ -1,6 +1,7 @@
 """The limit of deviation of each candidate, and the class that scores must agree on."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, Pipeline
+from passsearch.core import BuildOptions, Candidate, ErrorBudget, Failure, ModuleSummary, Pipeline
 from passsearch.evaluate import Agreement, Applier, Builder, Built, Network, Session, WorkerLimits
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
@@ -52,7 +53,7 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
 
     rules: Any = SimpleNamespace(cannot_run_reason="", limits=WorkerLimits(5.0), reference_steps=())
     rules.catalog, rules.tolerance, rules.model = catalog, tolerance, SimpleNamespace(limit=None)
-    rules.budget = 0.1 * tolerance if tolerance else None
+    rules.budget = ErrorBudget(0.1 * tolerance, bound=0.1 * tolerance) if tolerance else None
     rules.has_budget = partial(Session.has_budget, rules)
     rules.tolerated = partial(Session.tolerated, rules)
     rules.deviation_limit = partial(Session.deviation_limit, rules)
@@ -210,3 +211,40 @@ def test_no_candidate_is_refused_for_what_the_import_drops() -> None:
     outcome = judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, lost_nan=3))
     assert isinstance(outcome, Agreement) and outcome.dropped_by_import and outcome.dropped == {"nan": 3}
     assert isinstance(judge(VerifyFact.from_fact(fact), Allowance(1.2e-4, lost_nan=2)), Failure)
+
+
+def test_a_budget_allows_inputs_on_which_it_did_not_decide_twice_as_much() -> None:
+    budget = Allowance(0.1, is_tolerated=True, is_budget=True)
+    for case, deviation, is_right in (
+        (1, 0.11, False),
+        (101, 0.19, True),
+        (101, 0.21, False),
+        ("sample0", 0.11, False),
+    ):
+        found = VerifyFact(deviation, case, mean_change=0.0)
+        assert isinstance(judge(found, budget), Agreement) == is_right, (case, deviation)
+    means = VerifyFact(0.0, 101, deviations={"101": 0.0}, mean=0.15, mean_change=0.0)
+    assert isinstance(judge(means, budget), Agreement)
+    assert isinstance(judge(replace(means, deviations={"1": 0.0}), budget), Failure)
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        (ErrorBudget(0.1, "top1"), "30 % of the rows have another class than the reference's; 10 % is allowed"),
+        (ErrorBudget(0.3, "top1"), ""),
+        (ErrorBudget(0.05, "accuracy"), "10 % of the rows are no longer classified right; 5 % is allowed"),
+        (ErrorBudget(0.1, "accuracy"), ""),
+    ],
+)
+def test_a_budget_of_classes_judges_samples_and_inputs_that_decided(budget: ErrorBudget, reason: str) -> None:
+    allowance = Allowance(1.0, is_tolerated=True, is_budget=True, classes=budget)
+    counts = {"rows": 20, "differing": 6, "right": 14, "expected_right": 16}
+    for deviations in ({"1": 0.2}, {"sample0": 0.2, "101": 0.2}):
+        # Leads of another class are what the budget is for.
+        found = VerifyFact(0.2, 1, (-1.5,), deviations=deviations, mean_change=0.0, classes=counts)
+        judged = judge(found, allowance)
+        assert (judged.reason if isinstance(judged, Failure) else "") == (
+            f"outputs deviate: {reason}" if reason else ""
+        )
+    assert isinstance(judge(VerifyFact(0.2, 101, mean_change=0.0, classes=counts), allowance), Agreement)

@@ -28,7 +28,8 @@ from passsearch.report.charts import ratios_chart
 from passsearch.report.verdict import verdict_text
 from passsearch.results import RunResult, Verdict
 from passsearch.search import Confirmation, Pairing, RunOptions, Scored, Scoring, confirm
-from passsearch.search.document import ratios_of, stated
+from passsearch.search.document import ratios_of
+from passsearch.search.stated_ratio import stated
 from passsearch.store.result_schema import schema_problem
 
 read = RunResult.from_json

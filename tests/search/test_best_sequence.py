@@ -13,7 +13,7 @@ from passsearch.results import Verdict
 from passsearch.search import RunOptions, Scored, Scoring
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.composition import COMPOSED
-from passsearch.search.document import _verdict
+from passsearch.search.verdict import verdict_of
 
 BUILD = BuildOptions(opt_level=0)
 
@@ -56,7 +56,7 @@ def test_a_verdict_without_a_fresh_compile_says_why(
     objective: str, winner: Scored, interrupted: bool, reason: str
 ) -> None:
     scoring = Scoring(RunOptions((parse_objective(objective),), 40, repetitions=3), BASELINE)
-    assert _verdict(scoring, winner, confirmation=None, interrupted=interrupted).reason == reason
+    assert verdict_of(scoring, winner, confirmation=None, interrupted=interrupted).reason == reason
 
 
 @pytest.mark.parametrize("objective", ["compile_time", "energy"])

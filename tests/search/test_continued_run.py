@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+import passsearch.search.execution as execution_module
 from passsearch.core import BuildOptions, Candidate, Failure, Interval, PassSpec, Pipeline, TimeLimit
 from passsearch.evaluate import Built, MeasurementPlans
 from passsearch.measure import Ratio
 from passsearch.objectives import parse_objective
-from passsearch.search import Pairing, RunOptions, Scored, run
+from passsearch.search import Pairing, RunOptions, Scored
 from passsearch.search.best_sequence import BestSequence
+from passsearch.search.execution import Execution
 from passsearch.search.records import Counts
-from passsearch.search.run import _Execution
 from passsearch.search.time_plan import TimePlan
 from passsearch.store import Fact, Log
 
@@ -35,18 +36,18 @@ ACCIDENT: Fact = {"failure": Failure("infra", "measure", "", "the disk was full"
 PAIRING = Pairing(Candidate(build=BUILD), BEST, scored(BEST).built, parse_objective("throughput"))
 
 
-def execution(log: Log) -> _Execution:
+def execution(log: Log) -> Execution:
     """Return a run whose time limit has passed."""
     options, time_limit = (
         RunOptions((parse_objective("throughput"),), 40, repetitions=3),
         TimeLimit(1.0, lambda: log.clock_s),
     )
-    made: Any = _Execution.__new__(_Execution)
+    made: Any = Execution.__new__(Execution)
     made._options, made._time_limit = options, time_limit
     made._time_plan = TimePlan(MeasurementPlans(), options, time_limit)
     made._folder = SimpleNamespace(log=log)
     made._evaluator = SimpleNamespace(restore=lambda built: built, make_room=lambda _: None, plans=MeasurementPlans())
-    execution: _Execution = made
+    execution: Execution = made
     return execution
 
 
@@ -54,7 +55,7 @@ def execution(log: Log) -> _Execution:
 def test_what_an_earlier_start_confirmed_is_confirmed_though_no_time_is_left(
     repetitions: int, last: Fact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "confirm", lambda *_, is_recorded, **__: is_recorded(PAIRING.timing_key(0)))
+    monkeypatch.setattr(execution_module, "confirm", lambda *_, is_recorded, **__: is_recorded(PAIRING.timing_key(0)))
     with Log(tmp_path / "log.jsonl") as log:
         for turn in range(repetitions):
             log.record("timed", PAIRING.timing_key(turn), fact=last if turn == 1 else {})
@@ -85,7 +86,7 @@ def test_the_twin_is_the_winners_where_the_baseline_is_slow(latency_s: float, tm
 def test_a_confirmation_is_found_again_with_its_sequence_or_without(
     has_failed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "confirm", lambda *_, **__: True)
+    monkeypatch.setattr(execution_module, "confirm", lambda *_, **__: True)
     sequence = BestSequence(replace(scored(BEST), built=built("sequence")), 1)
     pairing = replace(PAIRING, sequence=None if has_failed else built("sequence"))
     with Log(tmp_path / "log.jsonl") as log:
@@ -112,7 +113,7 @@ def test_the_time_limit_is_no_reason_where_a_candidate_was_measured(names: list[
 def planned(earlier_limit_s: float, *, spent_s: float) -> tuple[float, list[str]]:
     """Return when the search of a run of 170 s ends, and what the user is told."""
     notes, time_limit = list[str](), TimeLimit(170.0, lambda: 10.0)
-    run: Any = _Execution.__new__(_Execution)
+    run: Any = Execution.__new__(Execution)
     options = RunOptions((parse_objective("throughput"),), 40, repetitions=3)
     earlier = {"earlier_s": spent_s, "earlier_limit_s": earlier_limit_s}
     run._time_plan = TimePlan(MeasurementPlans(), options, time_limit, **earlier)

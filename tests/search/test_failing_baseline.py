@@ -8,7 +8,7 @@ import pytest
 from passsearch.core import Failure
 from passsearch.errors import TimeTooShort, UserError
 from passsearch.search import BaselineFailed
-from passsearch.search.run import _Execution
+from passsearch.search.execution import Execution
 
 
 def _told(failure: Failure, *, is_over: bool) -> UserError:
@@ -17,7 +17,7 @@ def _told(failure: Failure, *, is_over: bool) -> UserError:
     execution._search.run.side_effect = BaselineFailed(failure)
     execution._time_limit.is_over, execution._time_limit.limit_s = is_over, 20.0
     with pytest.raises(UserError) as error:
-        _Execution._find_best(execution)
+        Execution._find_best(execution)
     return error.value
 
 

@@ -14,7 +14,7 @@ from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.gain_memory import GainMemory
 from passsearch.objectives import parse_objective
 from passsearch.search import RunOptions, recommended_sequences
-from passsearch.search.run import _Execution
+from passsearch.search.execution import Execution
 from passsearch.store import Log
 
 
@@ -42,7 +42,7 @@ def test_a_search_for_speed_begins_with_the_recommended_sequence(features: set[s
     with Log(tmp_path / "log.jsonl") as log:
         nothing: Any = None
         gains = GainMemory(FactStore(session, log, cache=None, seconds={}), nothing, nothing, is_new=True)
-        run: Any = _Execution.__new__(_Execution)
+        run: Any = Execution.__new__(Execution)
         run._session, run._options = session, RunOptions((parse_objective("throughput"),), 40)
         run._evaluator, run._time_limit = SimpleNamespace(gains=gains, applier=None), TimeLimit(100.0)
         first = run._make_search(analysis)._first

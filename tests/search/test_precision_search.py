@@ -3,17 +3,21 @@
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
+import short_plans
 from onnx import TensorProto, helper, numpy_helper
 
 import passsearch
 from passsearch.errors import UserError
+from passsearch.report import read_run, report_page
 from passsearch.results import PrecisionDecision, RunResult
 from passsearch.search.decision_choice import best_subset
-from passsearch.search.precision import LEAST_FACTOR, error_factor
+from passsearch.search.layer_table import LEAST_FACTOR, error_factor
 from passsearch.toolchain import Toolchain
 
 SIZES = (256, 512, 512, 512, 256)
@@ -107,8 +111,15 @@ def test_a_budget_that_nothing_reaches_ends_with_the_nearest_point(relax: Toolch
         ({"precision": "weights"}, "Narrower weights need the error that they may cause"),
         ({"budget": 0.1}, "so `precision` has to be `weights`"),
         ({"precision": "mixed", "budget": 0.1}, '"float32" or "weights"; got \'mixed\''),
-        ({"precision": "weights", "budget": 2.0}, "a number from 1e-06 to 1; got 2"),
-        ({"precision": "weights", "budget": float("nan")}, "a number from 1e-06 to 1; got nan"),
+        ({"precision": "weights", "budget": 2.0}, "a number from 1e-06 to 1 (a share of the largest output)"),
+        ({"precision": "weights", "budget": "much"}, "got 'much'"),
+        ({"precision": "weights", "budget": "accuracy:0.1"}, "needs the labels of the samples; add: labels="),
+        ({"precision": "weights", "budget": 0.1, "labels": "y.npy"}, "for a budget of accuracy; got the budget `0.1`"),
+        ({"precision": "weights", "budget": "accuracy:0.1", "labels": "y.npy"}, "there are none; add: samples="),
+        (
+            {"precision": "weights", "budget": "accuracy:0.1", "labels": "y.npy", "samples": "x.npz"},
+            "y.npy`; write it: numpy.save(FILE, labels)",
+        ),
         ({"precision": "weights", "budget": 0.1, "objective": "memory"}, "decided by speed"),
     ],
 )
@@ -117,3 +128,69 @@ def test_what_cannot_be_decided_is_refused_in_a_line(options: dict[str, object],
         passsearch.tune("zoo:resnet_tiny", **options)  # type: ignore[arg-type]
     message = str(caught.value)
     assert text in message and "\n" not in message, message
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"toolchain": "relay"}, "no pass of the dialect `relay` narrows weights"),
+        ({"target": "cuda -arch=sm_80"}, "CPUs only"),
+    ],
+)
+def test_weights_are_narrowed_by_relax_on_cpus_only(options: dict[str, str], text: str, toolchain_of: Any) -> None:
+    options = {"toolchain": "relax", **options}
+    toolchain_of(options["toolchain"])
+    with pytest.raises(UserError, match=f"The precision of weights cannot be decided: .*{text}"):
+        passsearch.tune("zoo:resnet_tiny", precision="weights", budget=0.1, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+@pytest.mark.parametrize("unit", ["top1", "accuracy"])
+def test_a_budget_of_classes_is_kept_on_the_samples(unit: str, relax: Toolchain, tmp_path: Path) -> None:
+    network, random = _network(tmp_path / "products.onnx"), np.random.default_rng(1)
+    x = random.standard_normal((64, 1, SIZES[0])).astype("float32")
+    np.savez(tmp_path / "samples.npz", x=x)
+    session = onnxruntime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
+    labels = np.array([session.run(None, {"x": each})[0].argmax() for each in x])
+    np.save(tmp_path / "labels.npy", np.where(np.arange(64) % 4, labels, 0))
+    options = {"labels": tmp_path / "labels.npy"} if unit == "accuracy" else {}
+    result = passsearch.tune(
+        network,
+        precision="weights",
+        budget=f"{unit}:0.05",
+        samples=tmp_path / "samples.npz",
+        trials=2,
+        confirm=0,
+        rivals=[],
+        toolchain=relax.name,
+        out=tmp_path / "run",
+        **options,
+    )
+    decision = RunResult.from_json(result.document).precision
+    assert isinstance(decision, PrecisionDecision) and decision.unit == unit
+    if decision.pipeline is not None:
+        assert decision.loss is not None and decision.loss <= 0.05 and decision.rows == 64
+        assert decision.predicted_loss is not None and "of 64 rows" in str(result)
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+def test_a_run_with_precisions_is_audited_exported_and_compared(relax: Toolchain, tmp_path: Path) -> None:
+    network, out = _network(tmp_path / "products.onnx"), tmp_path / "run"
+    result = short_plans.tune(
+        network, precision="weights", budget=0.05, trials=2, confirm=0, toolchain=relax.name, out=out
+    )
+    decision = RunResult.from_json(result.document).precision
+    assert isinstance(decision, PrecisionDecision)
+    is_narrow = "NarrowWeights" in result.best.pipeline
+    assert result.document["deployment"]["tolerance"] == pytest.approx(0.05 if is_narrow else 1.2e-4, rel=0.5)
+    audit = short_plans.audit(out)
+    checks = {check["name"]: check for check in audit["checks"]}
+    assert audit["signed_off"], checks
+    assert ("the budget is 0.05, of which random inputs may use 2 times" in checks["outputs"]["detail"]) == is_narrow
+    assert (result.export(tmp_path / "deploy") / "build_model.py").is_file()
+    compared = short_plans.compare(network, [str(out)], toolchain=relax.name, rounds=2)
+    assert len(compared["rows"]) == 2 and not any("failure" in row for row in compared["rows"]), compared["rows"]
+    assert "--precision weights --budget 0.05" in report_page([read_run(out)])

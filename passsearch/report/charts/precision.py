@@ -17,9 +17,13 @@ def precision_chart(decision: PrecisionDecision) -> Chart:
         Series("one storage for all layers", drawn["one for all"], colour=OTHER),
         Series("chosen", drawn["chosen"], colour=BEST),
     )
-    error = Axis("error, as a share of the largest output (dashed: the budget)", is_log=True, mark=decision.budget)
+    is_share = decision.unit == "share"
+    dashed = "the budget" if is_share else f"the bound by a budget of {100 * decision.budget:g} % in {decision.unit}"
+    mark = decision.budget if is_share else decision.bound
+    error = Axis(f"error, as a share of the largest output (dashed: {dashed})", is_log=True, mark=mark)
     time = Axis("predicted time of the kernels in ms", mark=1e3 * decision.begin_s)
-    return Chart("Error and time by the precision of weights", error, time, series)
+    title = "Error and time by the precision of weights"
+    return Chart(title if is_share else f"{title}, by {decision.unit}", error, time, series)
 
 
 def _point(error: float | None, seconds: float, name: str) -> Point | None:

@@ -22,6 +22,7 @@ from passsearch.dialects import onnx_weights
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.onnx_blocks import write_blocks
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
+from passsearch.dialects.onnx_scales import check_scales
 from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
@@ -40,6 +41,7 @@ def read(source: ModelSource) -> tvm.IRModule:
     write_tensors(model)
     write_blocks(model, source.path.parent)
     nodes = name_nodes(model, source.inputs)
+    check_scales(model, nodes, source.inputs, folder=source.path.parent)
     convert = checked(importer._convert_operator, nodes=nodes, types_of=_types, errors=COMPILER_ERRORS)
     with (
         patch.object(onnx_frontend, "_get_convert_map", lambda: converters),

@@ -14,6 +14,7 @@ from tvm.relay.frontend.onnx import GraphProto
 from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
+from passsearch.dialects.onnx_scales import check_scales
 from passsearch.dialects.refusal import BY_MASK, INTEGER_OPERATORS
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.dialects.relay.importer import tensor_type
@@ -29,6 +30,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     write_tensors(model)
     nodes = name_nodes(model, source.inputs)
+    check_scales(model, nodes, source.inputs, folder=source.path.parent)
     for node in model.graph.node:
         if node.op_type == "MaxPool" and "".join(node.output[1:]):
             node.op_type = WITH_INDICES
