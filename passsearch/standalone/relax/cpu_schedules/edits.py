@@ -16,6 +16,9 @@ from .overlap import INDEX
 WIDENED = "passsearch.widened"
 """Annotation of a block that widens one of its factors, for which a tile keeps a register free."""
 
+KEPT = "passsearch.kept"
+"""Annotation of a block whose loops no schedule changes."""
+
 
 def with_product(
     block: Any, product: Any, *, reads: Sequence[Any], iters: Sequence[Any] = (), annotations: Any = None

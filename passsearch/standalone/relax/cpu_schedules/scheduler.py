@@ -13,7 +13,7 @@ from tvm import s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
-from .edits import WIDENED
+from .edits import KEPT, WIDENED
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns
@@ -83,7 +83,7 @@ class Scheduler:
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
         for block in blocks:
-            if block.name not in tiled:
+            if block.name not in tiled and not self._is_kept(block):
                 (self._parallelize if block.is_injective() else self._reduce)(block)
 
     def _split_groups(self, blocks: list[Any]) -> list[Any]:
@@ -134,7 +134,7 @@ class Scheduler:
 
         The padding of a convolution that has none is a copy.
         """
-        elementwise = {block.name for block in blocks if block.is_injective()}
+        elementwise = {block.name for block in blocks if block.is_injective() and not self._is_kept(block)}
         for block in [block for block in blocks if block.is_injective()]:
             readers = self._schedule.get_consumers(block.block_rv)
             if readers and (self._is_copy(block) or self._is_inlined(block, readers, elementwise=elementwise)):
@@ -160,6 +160,9 @@ class Scheduler:
             for reader in readers
         ]
         return not bindings or (bindings < MOST_BINDINGS and max(sizes) <= math.prod(block.dom()))
+
+    def _is_kept(self, block: Any) -> bool:
+        return KEPT in self._schedule.get(block.block_rv).annotations
 
     def _is_copy(self, block: Any) -> bool:
         """Return True if a block stores what it reads, at the same indices."""
