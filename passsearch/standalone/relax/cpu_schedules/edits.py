@@ -16,6 +16,9 @@ from .overlap import INDEX
 WIDENED = "passsearch.widened"
 """Annotation of a block that widens one of its factors, for which a tile keeps a register free."""
 
+STEP_ELEMENTS = "passsearch.step_elements"
+"""Annotation of a block: how many elements of the weights it reads at a step of the sum for each column."""
+
 KEPT = "passsearch.kept"
 """Annotation of a block whose loops no schedule changes."""
 

@@ -21,7 +21,7 @@ from tvm.ir import Range
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 
 from .dot_operator import dot
-from .edits import KEPT, insert_before, nest
+from .edits import KEPT, STEP_ELEMENTS, insert_before, nest
 from .overlap import INDEX
 from .storage import BYTES
 from .words import Words
@@ -60,7 +60,7 @@ class IntegerWords(Words):
         return insert_before(super().body(body), name, [self._rounding(f"{name}_rounding")], [self._rounded])
 
     def _annotations(self) -> dict[str, Any]:
-        return {}
+        return {STEP_ELEMENTS: self._storage.words_of_group}
 
     def _activation(self, word: int) -> Any:
         indices = list(self._factor.data.indices)

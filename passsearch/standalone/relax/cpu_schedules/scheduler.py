@@ -13,7 +13,7 @@ from tvm import s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
-from .edits import KEPT, WIDENED
+from .edits import KEPT, STEP_ELEMENTS, WIDENED
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns
@@ -34,6 +34,9 @@ TILE = "passsearch.tile"
 MOST_BINDINGS = 9
 """Variables of ``ExpandMath`` in a block that is still inlined, those of three functions. LLVM's code generator writes
 out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, for four 1.6 s and for five 45 s."""
+
+WORDS_IN_REGISTERS = 6
+"""Registers for the words of activations, which all vectors of a tile read: 4 vectors of one row keep their sums."""
 
 MOST_READS = 64
 """Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
@@ -265,9 +268,12 @@ class Scheduler:
         if WIDENED in annotations:
             # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
             registers = replace(registers, number=registers.number - 1)
-        choose = partial(
-            Tiling.choose, block, reads, lanes=self._sum_lanes(block), registers=registers, constants=constants
-        )
+        elements = int(annotations.get(STEP_ELEMENTS, 1))
+        if elements > 1:
+            registers = replace(registers, number=registers.number - WORDS_IN_REGISTERS)
+        lanes = self._sum_lanes(block)
+        choose = partial(Tiling.choose, block, reads, lanes=lanes, constants=constants, step_elements=elements)
+        choose = partial(choose, registers=registers)
         has_prefetch = registers.has_prefetch and UNROLLED not in annotations  # words are read in other steps
 
         def steps_of(tiling: Tiling | None) -> int:
