@@ -80,7 +80,7 @@ def _halved(call: Any) -> Any:
     """Return the call on both halves of longer vectors."""
     lanes = lanes_of(call) // 2
     halves = [
-        tirx.Call(f"int32x{lanes}", call.op, [half(f"int32x{lanes}", each) for each in call.args])
+        tirx.call_intrin(f"int32x{lanes}", call.op.name, *(half(f"int32x{lanes}", each) for each in call.args))
         for half in (tirx.vectorlow, tirx.vectorhigh)
     ]
     return tirx.vectorcombine(f"int32x{2 * lanes}", *halves)

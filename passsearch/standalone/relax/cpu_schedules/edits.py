@@ -14,7 +14,7 @@ from tvm.s_tir.stmt import SBlock, SBlockRealize
 from .overlap import INDEX
 
 WIDENED = "passsearch.widened"
-"""Annotation of a block that widens one of its factors, for which a tile keeps a register free."""
+"""Annotation of a block that widens one of its factors: the number of registers that a tile keeps free for it."""
 
 STEP_ELEMENTS = "passsearch.step_elements"
 """Annotation of a block: how many elements of the weights it reads at a step of the sum for each column."""
@@ -29,7 +29,7 @@ def with_product(
     """Return a block that adds up another product."""
     result, indices = block.body.buffer, list(block.body.indices)
     store = tirx.BufferStore(result, tirx.BufferLoad(result, indices) + product, indices)
-    notes = {**block.annotations, WIDENED: True, **(annotations or {})}
+    notes = {**block.annotations, WIDENED: 1, **(annotations or {})}
     return SBlock(iters or block.iter_vars, reads, block.writes, block.name_hint, store, block.init, annotations=notes)
 
 

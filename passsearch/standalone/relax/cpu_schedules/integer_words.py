@@ -21,7 +21,7 @@ from tvm.ir import Range
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 
 from .dot_operator import dot
-from .edits import KEPT, STEP_ELEMENTS, insert_before, nest
+from .edits import KEPT, STEP_ELEMENTS, WIDENED, insert_before, nest
 from .overlap import INDEX
 from .storage import BYTES
 from .words import Words
@@ -31,6 +31,9 @@ LARGEST = 127
 
 LEAST = 1e-30
 """Magnitude from which activations are not rounded to zero: 127 over a smaller one may be infinite."""
+
+FREE = 7
+"""Registers for the words of activations, which all vectors of a tile read: 4 vectors of one row keep their sums."""
 
 MAGNITUDE = 0x7FFFFFFF
 """The bits of a float32 without its sign. As integers, they are in the order of the magnitudes."""
@@ -60,14 +63,15 @@ class IntegerWords(Words):
         return insert_before(super().body(body), name, [self._rounding(f"{name}_rounding")], [self._rounded])
 
     def _annotations(self) -> dict[str, Any]:
-        return {STEP_ELEMENTS: self._storage.words_of_group}
+        return {STEP_ELEMENTS: self._storage.words_of_group, WIDENED: FREE}
 
     def _activation(self, word: int) -> Any:
         indices = list(self._factor.data.indices)
         return tirx.BufferLoad(self._rounded, [*indices[:-1], self._axes[0] * self._stride + word])
 
     def _product(self) -> Any:
-        words = [self._word(tirx.IntImm(INDEX, each)) for each in range(self._storage.step // self._storage.numbers_of_word)]
+        count = self._storage.step // self._storage.numbers_of_word
+        words = [self._word(tirx.IntImm(INDEX, each)) for each in range(count)]
         *activations, offset, scale = map(self._activation, range(self._stride))
         total = dot(self._storage.name, words, activations)
         if self._storage.signs:
@@ -132,7 +136,8 @@ class IntegerWords(Words):
         place, word = tirx.Var("place", INDEX), tirx.Var("word", INDEX)
         bits = tirx.reinterpret("int32", value(place)) & tirx.const(MAGNITUDE, "int32")
         magnitude = tirx.reinterpret("float32", held(largest))
-        quotient = tirx.Select(magnitude < LEAST, tirx.const(0.0, "float32"), tirx.const(LARGEST, "float32") / magnitude)
+        most = tirx.const(LARGEST, "float32")
+        quotient = tirx.Select(magnitude < LEAST, tirx.const(0.0, "float32"), most / magnitude)
         integers = [
             tirx.Cast("int32", tirx.nearbyint(value(word + byte * words) * held(inverse))) for byte in range(BYTES)
         ]
@@ -152,6 +157,6 @@ class IntegerWords(Words):
                     tirx.SeqStmt([store(word, packed), tirx.BufferStore(total, held(total) + added, [0])]),
                 ),
                 store(words, held(total) * tirx.const(-self._storage.offset, "int32")),
-                store(words + 1, tirx.reinterpret("int32", magnitude / tirx.const(LARGEST, "float32"))),
+                store(words + 1, tirx.reinterpret("int32", magnitude / most)),
             ]
         )

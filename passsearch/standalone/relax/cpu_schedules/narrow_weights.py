@@ -51,8 +51,8 @@ def NarrowWeights(  # noqa: N802
             for that with ``int8``, and for groups of 32 with ``int4``.
         least: Numbers from which weights are narrowed.
         activations: ``int8`` for products of integers, with weights in ``int8`` and ``int4``.
-        kernels: Another storage, group and type of activations for single functions, by the name of the function, or for single calls:
-            ``matmul:2`` is the third call of ``matmul``.
+        kernels: Another storage, group and activations for single functions, by the name of the function, or for single
+            calls: ``matmul:2`` is the third call of ``matmul``.
 
     Raises:
         ValueError: There is no such storage or group, or ``kernels`` names a function or call that the module does not
@@ -91,7 +91,8 @@ def _storage(storage: Any, group: Any, activations: Any) -> Storage:
         )
     if activations not in (FLOAT32, *((INT8,) if storage in GROUPED else ())):
         raise ValueError(
-            f"`activations` of NarrowWeights is {FLOAT32}, or {INT8} with {' or '.join(GROUPED)}; got {activations}"
+            f"`activations` of NarrowWeights is {FLOAT32}, or {INT8} for {' or '.join(GROUPED)}; "
+            f"got {activations} for {storage}"
         )
     group = group if storage in GROUPED else 0
     return Storage(storage, group, (group or DEFAULT_GROUP) if activations == INT8 else 0)
@@ -264,7 +265,7 @@ def _no_integers(factor: Factor, storage: Storage, *, has_integers: bool) -> str
     if not has_integers:
         return f"{NO_INTEGERS}: the processor has no AVX2"
     if not factor.has_contiguous_data:
-        return f"{NO_INTEGERS}: they are no array of known size in the order of the sum"
+        return f"{NO_INTEGERS}: their size or order does not fit"
     is_divided = storage.group or factor.group(storage)
     return "" if is_divided else f"{NO_INTEGERS}: no groups of {LEAST_GROUP} to {storage.step} divide the sum"
 

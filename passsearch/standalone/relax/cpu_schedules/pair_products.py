@@ -184,7 +184,7 @@ class _Product:
         iters = [
             tirx.IterVar(bounds, each.var, each.iter_type) if each.same_as(axis) else each for each in block.iter_vars
         ]
-        notes = {WIDENED: True} if self.weights.place >= 0 and str(words.dtype) == "int16" else {}
+        notes = {WIDENED: 1} if self.weights.place >= 0 and str(words.dtype) == "int16" else {}
         reads = [tirx.BufferRegion(wide, region), region_of(words, factors)]
         return _with_value(block, value, reads=reads, iters=iters, notes=notes)
 

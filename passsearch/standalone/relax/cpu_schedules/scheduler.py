@@ -35,9 +35,6 @@ MOST_BINDINGS = 9
 """Variables of ``ExpandMath`` in a block that is still inlined, those of three functions. LLVM's code generator writes
 out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, for four 1.6 s and for five 45 s."""
 
-WORDS_IN_REGISTERS = 6
-"""Registers for the words of activations, which all vectors of a tile read: 4 vectors of one row keep their sums."""
-
 MOST_READS = 64
 """Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
 writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
@@ -77,6 +74,7 @@ class Scheduler:
 
     def _run(self) -> None:
         blocks = self._blocks
+        self._kept = [block.name for block in blocks if KEPT in self._schedule.get(block.block_rv).annotations]
         if tile := self._annotated_tile(blocks):
             self._compute_in_tiles(blocks, tile)
             return
@@ -86,7 +84,7 @@ class Scheduler:
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
         for block in blocks:
-            if block.name not in tiled and not self._is_kept(block):
+            if block.name not in tiled and block.name not in self._kept:
                 (self._parallelize if block.is_injective() else self._reduce)(block)
 
     def _split_groups(self, blocks: list[Any]) -> list[Any]:
@@ -137,7 +135,7 @@ class Scheduler:
 
         The padding of a convolution that has none is a copy.
         """
-        elementwise = {block.name for block in blocks if block.is_injective() and not self._is_kept(block)}
+        elementwise = {block.name for block in blocks if block.is_injective() and block.name not in self._kept}
         for block in [block for block in blocks if block.is_injective()]:
             readers = self._schedule.get_consumers(block.block_rv)
             if readers and (self._is_copy(block) or self._is_inlined(block, readers, elementwise=elementwise)):
@@ -163,9 +161,6 @@ class Scheduler:
             for reader in readers
         ]
         return not bindings or (bindings < MOST_BINDINGS and max(sizes) <= math.prod(block.dom()))
-
-    def _is_kept(self, block: Any) -> bool:
-        return KEPT in self._schedule.get(block.block_rv).annotations
 
     def _is_copy(self, block: Any) -> bool:
         """Return True if a block stores what it reads, at the same indices."""
@@ -264,16 +259,11 @@ class Scheduler:
     def _choose_tiling(self, block: Any, reads: list[Access]) -> tuple[Tiling | None, int]:
         """Return the best tiling, and the steps between two prefetches of weights; 0 for none."""
         constants, settings = self._constant_reads(block), self._settings
-        annotations, registers = self._schedule.get(block.block_rv).annotations, self._registers
-        if WIDENED in annotations:
-            # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
-            registers = replace(registers, number=registers.number - 1)
-        elements = int(annotations.get(STEP_ELEMENTS, 1))
-        if elements > 1:
-            registers = replace(registers, number=registers.number - WORDS_IN_REGISTERS)
-        lanes = self._sum_lanes(block)
-        choose = partial(Tiling.choose, block, reads, lanes=lanes, constants=constants, step_elements=elements)
-        choose = partial(choose, registers=registers)
+        annotations = self._schedule.get(block.block_rv).annotations
+        # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
+        registers = replace(self._registers, number=self._registers.number - int(annotations.get(WIDENED, 0)))
+        own = {"lanes": self._sum_lanes(block), "step_elements": int(annotations.get(STEP_ELEMENTS, 1))}
+        choose = partial(Tiling.choose, block, reads, registers=registers, constants=constants, **own)
         has_prefetch = registers.has_prefetch and UNROLLED not in annotations  # words are read in other steps
 
         def steps_of(tiling: Tiling | None) -> int:

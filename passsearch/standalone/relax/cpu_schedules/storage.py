@@ -132,7 +132,9 @@ class Storage:
             return (to_groups(weights, dimension, self),)
         if self.has_column_scales:
             numbers, scale = to_columns(weights, summed)
-            return (_stream(_in_groups(numbers, dimension, self), dimension, self) if self.activations else numbers), scale
+            if self.activations:
+                numbers = _stream(_in_groups(numbers, dimension, self), dimension, self)
+            return numbers, scale
         return (to_bfloat16(weights) if self.name == "bfloat16" else weights.astype(self.dtype),)
 
     def rounded(self, weights: Any, summed: Sequence[int], dimension: int) -> Any:
@@ -202,7 +204,7 @@ def _in_groups(values: Any, dimension: int, storage: Storage) -> Any:
 
 
 def _stream(numbers: Any, dimension: int, storage: Storage, *scales: Any) -> Any:
-    """Return the words of numbers of shape ``[groups, numbers, ...]``, and after each group its scale, if it has one."""
+    """Return the words of numbers of shape ``[groups, numbers, ...]``, and after each group its scale."""
     joined = np.concatenate([_words(numbers, storage), *scales], axis=1)
     return np.moveaxis(joined.reshape(-1, *numbers.shape[2:]), 0, dimension)
 
