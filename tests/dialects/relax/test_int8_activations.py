@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import passsearch
+from passsearch.catalog import load
 from passsearch.toolchain import Toolchain
 
 
@@ -36,12 +37,11 @@ def test_kernels_multiply_integers(cases: Any) -> None:
 
 @pytest.mark.toolchain
 def test_exported_products_of_integers_run(relax: Toolchain, tmp_path: Path) -> None:
-    name, sequence = "zoo:llama_tiny_decode", "narrow-int4-activations-schedule-cpu"
-    pipeline = passsearch.apply(name, sequence, toolchain=relax.name)["pipeline"]
-    text = str(pipeline).replace('storage="int4"', 'least=64,storage="int4"')
+    name, sequence = "zoo:llama_tiny_decode", load("relax").sequences["narrow-int4-activations-schedule-cpu"]
+    text = str(sequence.pipeline).replace('storage="int4"', 'least=64,storage="int4"')
     steps = passsearch.apply(name, text, toolchain=relax.name)["steps"]
     lines = [line for step in steps for line in step.get("weights", ())]
-    assert any("with int8 activations" in line for line in lines), lines
+    assert any(line.endswith("in int4 in groups of 32 with int8 activations") for line in lines), lines
     folder = tmp_path / "deployment"
     passsearch.compile(name, to=folder, pipeline=text, rivals=[], toolchain=relax.name, tolerance=0.5)
     command = [str(relax.python), str(folder / "build_model.py")]
