@@ -50,6 +50,7 @@ class Scheduler:
         self._registers, self._settings, self._constants = registers, settings, constants
         self._lanes = registers.bits // _output_bits(schedule.mod["main"])
         self.packings: dict[int, Packing] = {}
+        self._kept = [block.name for block in blocks if KEPT in schedule.get(block.block_rv).annotations]
         self._can_overlap = True
         self._left_out: list[str] = []  # blocks whose tiles do not overlap
         self._parts: list[tuple[Parts, Any]] = []  # each with the loop over the last axis of its block
@@ -74,7 +75,6 @@ class Scheduler:
 
     def _run(self) -> None:
         blocks = self._blocks
-        self._kept = [block.name for block in blocks if KEPT in self._schedule.get(block.block_rv).annotations]
         if tile := self._annotated_tile(blocks):
             self._compute_in_tiles(blocks, tile)
             return
