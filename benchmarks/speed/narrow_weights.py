@@ -1,4 +1,4 @@
-"""Times networks with weights stored in 16, 8 and 4 bits beside the same schedule in float32.
+"""Times networks with weights in 16, 8 and 4 bits, and products of integers, beside the same schedule in float32.
 
 ``python -m benchmarks.speed.narrow_weights`` measures each storage of each network beside ``decoder-schedule-cpu``:
 several processes, in each of which both run in turns. Names after it choose networks. What is in
@@ -14,7 +14,9 @@ import passsearch
 from benchmarks.common import RESULTS, engine_rows, markdown, network_session, options, read_rows, throughput, write_row
 
 NETWORKS = ("llama_decode", "bert_base_16", "gpt2")
-STORAGES = ("bfloat16", "float16", "int8", "int4")
+STORAGES = ("bfloat16", "float16", "int8", "int4", "int8-activations", "int4-activations")
+"""Storages of weights; those with ``-activations`` have products of integers."""
+
 PLAIN = "relax:decoder-schedule-cpu"
 TOLERANCE = 2.0
 """All outputs are admitted: their deviation is what is to be stated."""

@@ -72,7 +72,7 @@ def _check_errors(errors: dict[str, str]) -> None:
         "group": f"{start} a multiple of 8 from 32 to 256, or 0 for columns; got 20",
         "columns of int4": f"{start} not 0 for int4: one scale for a column of 16 values is too coarse",
         "kernel": "no function `convolution` to narrow the weights of",
-        "parameter": "a kernel takes storage and group; got {'rows': 4}",
+        "parameter": "a kernel takes storage, group and activations; got {'rows': 4}",
         "call": "no call 5 of a function `matmul`",
         "number": "a single call is `FUNCTION:NUMBER`; got `matmul:last`",
     }

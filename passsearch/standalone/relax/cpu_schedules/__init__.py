@@ -37,9 +37,10 @@ The tile is the one of Georganas et al., Anatomy of high-performance deep learni
 they run are scheduled by ``open_sizes.py``, and rows of softmax and layer norms by ``schedule_rows.py``.
 
 Before all that, ``NarrowWeights`` stores constant weights in fewer bits: ``factors.py`` finds them, ``storage.py``
-rounds them, ``narrow_loops.py`` and ``words.py`` make the sums widen what they read, and ``call_copies.py`` gives
-layers that share a function copies of it. ``PairProducts`` adds up products of integers in groups; a sum of products
-of groups is then scheduled as any other.
+rounds them, ``narrow_loops.py`` and ``words.py`` make the sums widen what they read, ``integer_words.py`` and
+``dot_operator.py`` make them multiply integers instead, and ``call_copies.py`` gives layers that share a function
+copies of it. ``PairProducts`` adds up products of integers in groups; a sum of products of groups is then scheduled as
+any other.
 """
 
 from .call_copies import numbered_calls

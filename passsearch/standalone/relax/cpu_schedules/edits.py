@@ -16,6 +16,12 @@ from .overlap import INDEX
 WIDENED = "passsearch.widened"
 """Annotation of a block that needs registers beside sums and factors, as to widen one of these: how many."""
 
+STEP_ELEMENTS = "passsearch.step_elements"
+"""Annotation of a block: how many elements of the weights it reads at a step of the sum for each column."""
+
+KEPT = "passsearch.kept"
+"""Annotation of a block whose loops no schedule changes."""
+
 
 def with_product(
     block: Any, product: Any, *, reads: Sequence[Any], iters: Sequence[Any] = (), annotations: Any = None

@@ -85,6 +85,11 @@ class Factor:
         return places[0] if is_plain and all(isinstance(size, tirx.IntImm) for size in sizes) else None
 
     @property
+    def has_contiguous_data(self) -> bool:
+        """True if neighbours along the sum are neighbours in the data, a plain float32 array."""
+        return self.data_dimension is not None and self.data_dimension == len(self.data.indices) - 1
+
+    @property
     def steps(self) -> tuple[int, Any] | None:
         """The largest dimension that is an axis of the sum alone, and that axis; ``None`` without one."""
         axes = zip(self.realize.block.iter_vars, self.realize.iter_values, strict=True)
@@ -105,7 +110,7 @@ class Factor:
         words, rest = divmod(int(self.steps[1].dom.extent), storage.numbers_of_word)
         if rest:
             return 0
-        group = largest_divisor(words, storage.group // storage.numbers_of_word) * storage.numbers_of_word
+        group = largest_divisor(words, storage.step // storage.numbers_of_word) * storage.numbers_of_word
         return group if group >= LEAST_GROUP else 0
 
 

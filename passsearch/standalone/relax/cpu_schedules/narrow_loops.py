@@ -21,6 +21,7 @@ from .edits import (
     with_statements,
 )
 from .factors import Factor
+from .integer_words import IntegerWords
 from .overlap import INDEX
 from .storage import HALF_BITS, Storage
 from .words import Words
@@ -35,17 +36,18 @@ def narrowed(function: Any, factor: Factor, storage: Storage) -> Any:
         storage: The storage, with a group that divides the sum.
     """
     shape = list(factor.buffer.shape)
-    if storage.group:
+    has_words = storage.step > 1
+    if has_words:
         assert factor.steps is not None
         dimension, axis = factor.steps
-        shape[dimension] = tirx.IntImm(INDEX, int(axis.dom.extent) // storage.group * storage.words_of_group)
+        shape[dimension] = tirx.IntImm(INDEX, int(axis.dom.extent) // storage.step * storage.words_of_group)
     buffer = tirx.decl_buffer(shape, storage.dtype, name=factor.buffer.name)
     params = [buffer if each.same_as(factor.buffer) else each for each in function.params]
-    body = (
-        Words.of(factor, storage, buffer).body(function.body)
-        if storage.group
-        else _widen(function.body, factor, storage, buffer)
-    )
+    if has_words:
+        kind = IntegerWords if storage.activations else Words.of
+        body = kind(factor, storage, buffer).body(function.body)
+    else:
+        body = _widen(function.body, factor, storage, buffer)
     if storage.has_column_scales:
         shape = [factor.buffer.shape[each] for each in factor.columns]
         scales = tirx.decl_buffer(shape, "float32", name=f"{factor.buffer.name}_scales")

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import tvm
 from tvm import relax, tirx
+from tvm.target.codegen import target_has_features
 
 from .attention import is_attention
 from .call_copies import SEPARATOR, copied
@@ -15,7 +17,7 @@ from .constants import constant_arguments, digest, replace_functions, tensor, va
 from .cpu_pass import cpu_pass, unscheduled
 from .factors import LEAST_GROUP, Factor
 from .narrow_loops import is_table, narrowed, narrowed_table
-from .storage import FLOAT32, GROUPED, STORAGES, Storage
+from .storage import FLOAT32, GROUPED, INT8, STORAGES, Storage
 
 NOTES = "passsearch.weights"
 """Attribute of a function with a line for each of its large constants: their shape, their storage, and the reason where
@@ -25,34 +27,41 @@ LEAST_NUMBERS = 1 << 14
 """Numbers from which weights are narrowed by default: 64 KiB of float32, which stay in the second cache."""
 
 DEFAULT_GROUP = 32
-"""Numbers that share a scale in ``int4`` by default."""
+"""Numbers that share a scale in ``int4`` by default, and in activations of weights without groups."""
+
+NO_INTEGERS = "activations in float32"
+"""Begin of the reason for products that are not of integers."""
 
 
 def NarrowWeights(  # noqa: N802
     storage: str = FLOAT32,
     group: int | None = None,
     least: int = LEAST_NUMBERS,
+    activations: str = FLOAT32,
     kernels: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Any:
     """Return a pass that stores constant weights narrow; the kernels widen them in registers, and sums stay float32.
 
-    Weights that cannot be narrowed stay float32, and an attribute of their function says why.
+    With activations in ``int8``, kernels round a group of these at a time, by its largest magnitude, and multiply
+    integers. Weights that cannot be narrowed stay float32, and an attribute of their function says why.
 
     Args:
         storage: One of ``STORAGES``; ``float32`` changes nothing.
         group: Numbers along the sum that share a scale; 0 for one scale for each column, with ``int8`` only. ``None``
             for that with ``int8``, and for groups of 32 with ``int4``.
         least: Numbers from which weights are narrowed.
-        kernels: Another storage and group for single functions, by the name of the function, or for single calls:
-            ``matmul:2`` is the third call of ``matmul``.
+        activations: ``int8`` for products of integers, with weights in ``int8`` and ``int4``.
+        kernels: Another storage, group and activations for single functions, by the name of the function, or for single
+            calls: ``matmul:2`` is the third call of ``matmul``.
 
     Raises:
         ValueError: There is no such storage or group, or ``kernels`` names a function or call that the module does not
             have, or another parameter.
     """
-    default = _storage(storage, group)
+    default = _storage(storage, group, activations)
 
     def narrow(module: Any, _registers: Any) -> Any:
+        has_integers = bool(target_has_features("avx2", tvm.target.Target.current(allow_none=False)))
         module, storages = _kernel_storages(module, default, kernels or {})
         if all(each.name == FLOAT32 for each in storages.values()):
             return module
@@ -61,13 +70,15 @@ def NarrowWeights(  # noqa: N802
         for name, function in unscheduled(module):
             storage = storages[name.name_hint]
             if storage.name != FLOAT32 and not is_attention(function):
-                changed[name.name_hint] = _narrow(function, arguments.get(name.name_hint, {}), storage, least=least)
+                changed[name.name_hint] = _narrow(
+                    function, arguments.get(name.name_hint, {}), storage, least=least, has_integers=has_integers
+                )
         return _replaced(module, {name: each for name, each in changed.items() if each.has_notes})
 
     return cpu_pass(narrow, name="NarrowWeights")
 
 
-def _storage(storage: Any, group: Any) -> Storage:
+def _storage(storage: Any, group: Any, activations: Any) -> Storage:
     if storage not in (FLOAT32, *STORAGES):
         raise ValueError(f"`storage` of NarrowWeights is one of {', '.join((FLOAT32, *STORAGES))}; got {storage}")
     if group is None:
@@ -78,7 +89,13 @@ def _storage(storage: Any, group: Any) -> Storage:
         raise ValueError(
             "`group` of NarrowWeights is not 0 for int4: one scale for a column of 16 values is too coarse"
         )
-    return Storage(storage, group if storage in GROUPED else 0)
+    if activations not in (FLOAT32, *((INT8,) if storage in GROUPED else ())):
+        raise ValueError(
+            f"`activations` of NarrowWeights is {FLOAT32}, or {INT8} for {' or '.join(GROUPED)}; "
+            f"got {activations} for {storage}"
+        )
+    group = group if storage in GROUPED else 0
+    return Storage(storage, group, (group or DEFAULT_GROUP) if activations == INT8 else 0)
 
 
 def _kernel_storages(
@@ -88,8 +105,8 @@ def _kernel_storages(
     names = [name.name_hint for name, _ in module.functions_items()]
     if unknown := [name for name in kernels if SEPARATOR not in name and name not in names]:
         raise ValueError(f"no function `{unknown[0]}` to narrow the weights of")
-    if wrong := [own for own in kernels.values() if not {*own} <= {"storage", "group"}]:
-        raise ValueError(f"a kernel takes storage and group; got {dict(wrong[0])}")
+    if wrong := [own for own in kernels.values() if not {*own} <= {"storage", "group", "activations"}]:
+        raise ValueError(f"a kernel takes storage, group and activations; got {dict(wrong[0])}")
     storages = {name: storage_of(each) for name, each in kernels.items()}
     copies: dict[tuple[str, int], str] = {}
     for name in [name for name in kernels if SEPARATOR in name]:
@@ -98,6 +115,7 @@ def _kernel_storages(
             raise ValueError(f"a single call is `FUNCTION{SEPARATOR}NUMBER`; got `{name}`")
         storage = storages.pop(name)
         copy = f"{function}_{storage.name}" + (f"_{storage.group}" if storage.group else "")
+        copy += "_integers" if storage.activations else ""
         copies[function, int(number)], storages[copy] = copy, storage
     module = copied(module, copies) if copies else module
     names = [name.name_hint for name, _ in module.functions_items()]
@@ -106,7 +124,7 @@ def _kernel_storages(
 
 def storage_of(arguments: Mapping[str, Any]) -> Storage:
     """Return the storage that these arguments of ``NarrowWeights`` stand for."""
-    return _storage(**{"storage": FLOAT32, "group": None, **arguments})
+    return _storage(**{"storage": FLOAT32, "group": None, "activations": FLOAT32, **arguments})
 
 
 def rounded_weights(
@@ -171,7 +189,14 @@ class _Narrowed:
         return bool(self.function.attrs) and NOTES in self.function.attrs
 
 
-def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], storage: Storage, *, least: int) -> _Narrowed:
+def _narrow(
+    function: Any,
+    arguments: Mapping[int, Sequence[Any]],
+    storage: Storage,
+    *,
+    least: int,
+    has_integers: bool = True,
+) -> _Narrowed:
     """Return a function with all of its large constant weights in a storage.
 
     Args:
@@ -179,6 +204,7 @@ def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], storage: Stor
         arguments: The constants of all its calls, by place.
         storage: The storage.
         least: Numbers from which weights are narrowed.
+        has_integers: True if the processor has products of 8-bit integers.
     """
     layouts: dict[int, _Layout] = {}
     notes: list[str] = []
@@ -195,7 +221,7 @@ def _narrow(function: Any, arguments: Mapping[int, Sequence[Any]], storage: Stor
         if not all(isinstance(size, tirx.IntImm) for size in function.params[place].shape):
             layout = _kept("the kernel takes weights of any size")
         if layout is None and isinstance(factor, Factor):
-            layout = _factor_layout(factor, storage)
+            layout = _factor_layout(factor, storage, has_integers=has_integers)
             result = narrowed(result, factor, layout.storage) if layout.storage.name != FLOAT32 else result
         elif layout is None and is_table(result, place):
             layout = _table_layout(len(shape), storage)
@@ -218,20 +244,36 @@ def _refused(constants: Sequence[Any], storage: Storage) -> _Layout | None:
     return _kept(reasons[0]) if reasons else None
 
 
-def _factor_layout(factor: Factor, storage: Storage) -> _Layout:
-    if not storage.group:
-        return _Layout(storage, factor.summed)
+def _factor_layout(factor: Factor, storage: Storage, *, has_integers: bool) -> _Layout:
+    refusal = _no_integers(factor, storage, has_integers=has_integers) if storage.activations else ""
+    if refusal:
+        storage = replace(storage, activations=0)
+    if storage.step == 1:
+        return _Layout(storage, factor.summed, reason=refusal)
     group = factor.group(storage)
     if not group or factor.steps is None:
         return _kept(f"no axis of the sum divides into groups of {LEAST_GROUP} to {storage.group}")
-    reason = "" if group == storage.group else f"groups of {storage.group} do not divide the sum"
-    return _Layout(replace(storage, group=group), factor.summed, factor.steps[0], reason)
+    reasons = [refusal] if refusal else []
+    if group != storage.step:
+        reasons.append(f"groups of {storage.step} do not divide the sum")
+    own = Storage(storage.name, group if storage.group else 0, group if storage.activations else 0)
+    return _Layout(own, factor.summed, factor.steps[0], "; ".join(reasons))
+
+
+def _no_integers(factor: Factor, storage: Storage, *, has_integers: bool) -> str:
+    """Return why a product is not of integers; empty if it is."""
+    if not has_integers:
+        return f"{NO_INTEGERS}: the processor has no AVX2"
+    if not factor.has_contiguous_data:
+        return f"{NO_INTEGERS}: their size or order does not fit"
+    is_divided = storage.group or factor.group(storage)
+    return "" if is_divided else f"{NO_INTEGERS}: no groups of {LEAST_GROUP} to {storage.step} divide the sum"
 
 
 def _table_layout(rank: int, storage: Storage) -> _Layout:
     """Return the layout of a table, with a scale for each row where the storage has scales."""
     if not storage.group:
-        return _Layout(storage, (rank - 1,))
+        return _Layout(replace(storage, activations=0), (rank - 1,))
     return _Layout(Storage("int8"), (rank - 1,), reason="a table has one scale for each row")
 
 

@@ -24,6 +24,12 @@ from .tiling import Tiling
 LEAST_BYTES = 1 << 20
 """Size from which weights are taken to come from memory. Most second caches are as large or smaller."""
 
+LEAST_STREAM_BYTES = 1 << 16
+"""The same for narrow weights in streams: all layers of a network together are larger than any cache."""
+
+STREAM_STEPS = 8
+"""Steps of a sum over a stream between a prefetch and the use."""
+
 LEAST_ROWS = 4
 """Least rows of a tile for prefetching by default: with fewer, loading takes far longer than computing."""
 
@@ -61,6 +67,7 @@ class Prefetch:
         steps: Steps between two prefetches.
         line: Vectors in a line of the cache.
         lanes: Elements of a vector.
+        is_stream: True if each step prefetches what a few steps later is read, maybe by the next tile.
     """
 
     place: int
@@ -69,13 +76,15 @@ class Prefetch:
     steps: int
     line: int
     lanes: int
+    is_stream: bool
 
     @classmethod
     def of(cls, tiling: Tiling, *, place: int, steps: int) -> Prefetch:
         """Return how a product in these tiles prefetches."""
         line = max(1, LINE_BYTES // (tiling.lanes * tiling.element_bytes))
-        vectors, lanes = tiling.vectors, tiling.lanes
-        return cls(place=place, uses=tiling.uses, vectors=vectors, steps=steps, line=line, lanes=lanes)
+        vectors, lanes = tiling.vectors * tiling.step_elements, tiling.lanes
+        is_stream = tiling.step_elements > 1 and tiling.uses == 1
+        return cls(place, tiling.uses, vectors=vectors, steps=steps, line=line, lanes=lanes, is_stream=is_stream)
 
     @property
     def number(self) -> int:
@@ -92,6 +101,8 @@ class Prefetch:
             step: Number of the step, a multiple of ``steps``, likewise.
             count: Number of steps of a tile.
         """
+        if self.is_stream:
+            return (step + STREAM_STEPS) * self.vectors
         return count * self.vectors + (tile % self.uses * count + step) * self.vectors // self.uses
 
     def insert(self, function: Any, tile: Any, summing: Sequence[Any]) -> Any:
@@ -140,11 +151,14 @@ def prefetch_steps(tiling: Tiling, setting: int | None, *, by_default: bool) -> 
         setting: ``ScheduleCPU``'s argument ``prefetch``.
         by_default: True to prefetch where the setting is ``None`` and it is likely to gain.
     """
-    if tiling.packing is None or tiling.operand.size * tiling.element_bytes < LEAST_BYTES or not tiling.uses:
+    least_bytes = LEAST_BYTES if tiling.step_elements == 1 else LEAST_STREAM_BYTES
+    if tiling.packing is None or tiling.operand.size * tiling.element_bytes < least_bytes or not tiling.uses:
         return 0
     # The vectors of a row must lie one after another in memory.
     if tiling.vectors > 1 and not tiling.is_one_stretch:
         return 0
+    if tiling.step_elements > 1:
+        return 0 if setting == 0 else 1
     is_short = tiling.uses * tiling.rows <= MOST_ROWS_OF_ALL if tiling.is_one_stretch else tiling.uses <= FEW_USES
     if setting is None and not (by_default and tiling.rows >= LEAST_ROWS and is_short):
         return 0
@@ -156,7 +170,7 @@ def most_vectors(tiling: Tiling, setting: int | None) -> int | None:
     """Return the most vectors in a row of a tile that prefetches by this setting; ``None`` for no limit."""
     if not tiling.is_one_stretch:
         return 1
-    return 1 if setting is None and tiling.uses <= FEW_USES else None
+    return 1 if setting is None and tiling.uses <= FEW_USES and tiling.step_elements == 1 else None
 
 
 def _first_read(loop: Any, weights: Any, summing: Sequence[Any]) -> Any:

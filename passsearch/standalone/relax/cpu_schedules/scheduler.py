@@ -13,7 +13,7 @@ from tvm import s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
-from .edits import WIDENED
+from .edits import KEPT, STEP_ELEMENTS, WIDENED
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns
@@ -50,6 +50,7 @@ class Scheduler:
         self._registers, self._settings, self._constants = registers, settings, constants
         self._lanes = registers.bits // _output_bits(schedule.mod["main"])
         self.packings: dict[int, Packing] = {}
+        self._kept = [block.name for block in blocks if KEPT in schedule.get(block.block_rv).annotations]
         self._can_overlap = True
         self._left_out: list[str] = []  # blocks whose tiles do not overlap
         self._parts: list[tuple[Parts, Any]] = []  # each with the loop over the last axis of its block
@@ -83,7 +84,7 @@ class Scheduler:
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
         for block in blocks:
-            if block.name not in tiled:
+            if block.name not in tiled and block.name not in self._kept:
                 (self._parallelize if block.is_injective() else self._reduce)(block)
 
     def _split_groups(self, blocks: list[Any]) -> list[Any]:
@@ -136,7 +137,7 @@ class Scheduler:
 
         The padding of a convolution that has none is a copy.
         """
-        elementwise = {block.name for block in blocks if block.is_injective()}
+        elementwise = {block.name for block in blocks if block.is_injective() and block.name not in self._kept}
         for block in [block for block in blocks if block.is_injective()]:
             readers = self._schedule.get_consumers(block.block_rv)
             if readers and (self._is_copy(block) or self._is_inlined(block, readers, elementwise=elementwise)):
@@ -260,12 +261,17 @@ class Scheduler:
     def _choose_tiling(self, block: Any, reads: list[Access]) -> tuple[Tiling | None, int]:
         """Return the best tiling, and the steps between two prefetches of weights; 0 for none."""
         constants, settings = self._constant_reads(block), self._settings
-        annotations, registers = self._schedule.get(block.block_rv).annotations, self._registers
-        if WIDENED in annotations:
-            # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
-            registers = replace(registers, number=registers.number - int(annotations[WIDENED]))
+        annotations = self._schedule.get(block.block_rv).annotations
+        # With all registers taken, LLVM moves every sum at every step: 16 rows took 2.2 times as long with float16.
+        registers = replace(self._registers, number=self._registers.number - int(annotations.get(WIDENED, 0)))
         choose = partial(
-            Tiling.choose, block, reads, lanes=self._sum_lanes(block), registers=registers, constants=constants
+            Tiling.choose,
+            block,
+            reads,
+            registers=registers,
+            constants=constants,
+            lanes=self._sum_lanes(block),
+            step_elements=int(annotations.get(STEP_ELEMENTS, 1)),
         )
         has_prefetch = registers.has_prefetch and UNROLLED not in annotations  # words are read in other steps
 

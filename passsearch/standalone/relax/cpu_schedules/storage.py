@@ -8,6 +8,10 @@ Numbers with a scale for each group of a sum lie in words of 32 bits. A word has
 its lowest bits, so that shifts and masks widen the numbers of a whole vector of columns. All but the last one of a word
 have their highest bit inverted, so that they are not negative where the bits of the others are masked. The scale of a
 group, the bits of a float32, is the word after the numbers of the group, so that a product reads one stream of memory.
+
+Where products are of integers (``integer_words.py``), numbers lie in such words, too, but in the order in which the
+activations do: with ``g`` numbers in a group, those of byte ``b`` are from the ``b``-th quarter of the group. ``int4``
+has all of its numbers without a sign, 8 larger than they are.
 """
 
 from __future__ import annotations
@@ -21,10 +25,13 @@ import numpy as np
 WORD_BITS = 32
 """Bits of a word."""
 
+BYTES = 4
+"""Bytes of a word."""
+
 HALF_BITS = 16
 """Bits of a bfloat16."""
 
-FLOAT32 = "float32"
+FLOAT32, INT8 = "float32", "int8"
 
 STORAGES = ("bfloat16", "float16", "int8", "int4")
 """Types of numbers that weights are stored in."""
@@ -43,10 +50,12 @@ class Storage:
     Attributes:
         name: Type of the numbers, one of ``STORAGES`` or ``FLOAT32``.
         group: Numbers along the sum that share a scale; 0 for one scale for each column, or none.
+        activations: Numbers of the other factor that share a scale, in ``int8``; 0 if these are in float32.
     """
 
     name: str
     group: int = 0
+    activations: int = 0
 
     @property
     def bits(self) -> int:
@@ -56,7 +65,7 @@ class Storage:
     @property
     def dtype(self) -> str:
         """Type of the elements of the stored array."""
-        if self.group:
+        if self.step > 1:
             return "int32"
         return {"bfloat16": "int16"}.get(self.name, self.name)
 
@@ -66,9 +75,14 @@ class Storage:
         return WORD_BITS // self.bits
 
     @property
+    def step(self) -> int:
+        """Numbers that lie in words together; 1 for numbers that do not."""
+        return self.group or self.activations or 1
+
+    @property
     def words_of_group(self) -> int:
-        """Words of a group, the last of which is its scale."""
-        return self.group // self.numbers_of_word + 1
+        """Words of a group, the last of which is its scale if groups have scales."""
+        return self.step // self.numbers_of_word + bool(self.group)
 
     @property
     def has_column_scales(self) -> bool:
@@ -82,7 +96,9 @@ class Storage:
 
     @property
     def signs(self) -> int:
-        """The bits of a word that the offsets change, as a signed integer."""
+        """The bits of a word that the offsets change, as an integer without a sign."""
+        if self.activations:
+            return 0x88888888 if self.name == "int4" else 0
         return sum(self.offset << (place * self.bits) for place in range(self.numbers_of_word - 1))
 
     def mask(self, place: int) -> int:
@@ -93,7 +109,8 @@ class Storage:
     @property
     def text(self) -> str:
         """The storage in words."""
-        return f"{self.name} in groups of {self.group}" if self.group else self.name
+        groups = f" in groups of {self.group}" if self.group else ""
+        return f"{self.name}{groups}" + (f" with {INT8} activations" if self.activations else "")
 
     def refusal(self, weights: Any) -> str:
         """Return why weights are not stored so; empty if they can be."""
@@ -114,7 +131,10 @@ class Storage:
         if self.group:
             return (to_groups(weights, dimension, self),)
         if self.has_column_scales:
-            return to_columns(weights, summed)
+            numbers, scale = to_columns(weights, summed)
+            if self.activations:
+                numbers = _stream(_in_groups(numbers, dimension, self), dimension, self)
+            return numbers, scale
         return (to_bfloat16(weights) if self.name == "bfloat16" else weights.astype(self.dtype),)
 
     def rounded(self, weights: Any, summed: Sequence[int], dimension: int) -> Any:
@@ -161,15 +181,12 @@ def to_groups(weights: Any, dimension: int, storage: Storage) -> Any:
         storage: Type and group.
     """
     numbers, scale = _grouped(weights, dimension, storage)
-    words = _words(numbers, storage)
-    joined = np.concatenate([words, scale.view("int32")], axis=1)
-    return np.moveaxis(joined.reshape(-1, *numbers.shape[2:]), 0, dimension)
+    return _stream(numbers, dimension, storage, scale.view("int32"))
 
 
 def _grouped(weights: Any, dimension: int, storage: Storage) -> tuple[Any, Any]:
     """Return numbers of shape ``[groups, numbers, ...]`` and the float32 scale of each group; see ``to_groups``."""
-    moved = np.moveaxis(weights, dimension, 0)
-    groups = moved.reshape(-1, storage.group, *moved.shape[1:])
+    groups = _in_groups(weights, dimension, storage)
     if storage.name == "int4":
         place = np.abs(groups).argmax(axis=1)[:, None]
         scale = np.take_along_axis(groups, place, axis=1) / np.float32(-8)
@@ -178,6 +195,18 @@ def _grouped(weights: Any, dimension: int, storage: Storage) -> tuple[Any, Any]:
         scale = np.abs(groups).max(axis=1, keepdims=True) / np.float32(127)
         numbers = _rounded(groups, scale, least=-127, most=127)
     return numbers, scale.astype(FLOAT32)
+
+
+def _in_groups(values: Any, dimension: int, storage: Storage) -> Any:
+    """Return values of shape ``[groups, numbers, ...]``."""
+    moved = np.moveaxis(values, dimension, 0)
+    return moved.reshape(-1, storage.step, *moved.shape[1:])
+
+
+def _stream(numbers: Any, dimension: int, storage: Storage, *scales: Any) -> Any:
+    """Return the words of numbers of shape ``[groups, numbers, ...]``, and after each group its scale."""
+    joined = np.concatenate([_words(numbers, storage), *scales], axis=1)
+    return np.moveaxis(joined.reshape(-1, *numbers.shape[2:]), 0, dimension)
 
 
 def _rounded(weights: Any, scale: Any, *, least: int, most: int) -> Any:
@@ -189,9 +218,19 @@ def _rounded(weights: Any, scale: Any, *, least: int, most: int) -> Any:
 def _words(numbers: Any, storage: Storage) -> Any:
     """Return numbers of shape ``[groups, numbers, ...]`` as words of shape ``[groups, words, ...]``."""
     count = storage.numbers_of_word
-    split = numbers.reshape(numbers.shape[0], -1, count, *numbers.shape[2:]).astype("uint32")
+    split = _by_words(numbers, storage).astype("uint32")
     mask = np.uint32(2**storage.bits - 1)
     words = np.zeros((split.shape[0], split.shape[1], *split.shape[3:]), "uint32")
     for place in range(count):
         words |= (split[:, :, place] & mask) << np.uint32(place * storage.bits)
     return (words ^ np.uint32(storage.signs)).view("int32")
+
+
+def _by_words(numbers: Any, storage: Storage) -> Any:
+    """Return numbers of shape ``[groups, numbers, ...]`` as ``[groups, words, places, ...]``."""
+    groups, count, rest = numbers.shape[0], storage.numbers_of_word, numbers.shape[2:]
+    if not storage.activations:
+        return numbers.reshape(groups, -1, count, *rest)
+    of_byte = count // BYTES
+    quarters = numbers.reshape(groups, BYTES, -1, of_byte, *rest)
+    return np.moveaxis(quarters, 1, 2).reshape(groups, -1, count, *rest)

@@ -94,6 +94,7 @@ class Tiling:
     uses: int
     last_steps: int
     is_one_stretch: bool
+    step_elements: int
 
     @property
     def element_bytes(self) -> int:
@@ -110,6 +111,7 @@ class Tiling:
         registers: Registers,
         settings: Settings,
         constants: list[Access],
+        step_elements: int = 1,
         prefetch_steps: int = 0,
     ) -> Tiling | None:
         """Return the best tiling; ``None`` if no axis of the output is fit for vectors.
@@ -121,6 +123,7 @@ class Tiling:
             registers: The processor's registers.
             settings: Upper limits.
             constants: Those operands that are constant.
+            step_elements: Elements of the constant one that a step reads for each lane.
             prefetch_steps: Steps of the sum between two prefetches; 0 if there are none.
         """
         axis = _vector_axis(block, reads, lanes=lanes, constants=constants)
@@ -149,7 +152,8 @@ class Tiling:
         packing, dimension = None, operand.dimension(vector)
         if axis.is_packed and dimension is not None:
             width = lanes * vectors
-            packing = Packing(dimension, vector.dom, width if vector.dom % width else lanes)
+            is_whole = vector.dom % width == 0 and step_elements == 1
+            packing = Packing(dimension, vector.dom, lanes if is_whole else width)
         return cls(
             vector=vector,
             operand=operand,
@@ -160,9 +164,10 @@ class Tiling:
             packing=packing,
             keep_weights=all(operand.size >= access.size for access in reads),
             is_product=len(other) == 1,
-            uses=math.prod(block.dom()) // (operand.size * row_count) * part_count(row_count, rows),
+            uses=math.prod(block.dom()) * step_elements // (operand.size * row_count) * part_count(row_count, rows),
             last_steps=summing[-1],
-            is_one_stretch=operand.size == vector.dom * math.prod(summing),
+            is_one_stretch=operand.size == vector.dom * math.prod(summing) * step_elements,
+            step_elements=step_elements,
         )
 
 

@@ -49,7 +49,7 @@ class Words:
         assert factor.steps is not None
         self._factor, self._storage, self._buffer = factor, storage, buffer
         self._dimension, self._axis = factor.steps
-        self._groups = int(self._axis.dom.extent) // storage.group
+        self._groups = int(self._axis.dom.extent) // storage.step
 
     @classmethod
     def of(cls, factor: Factor, storage: Storage, buffer: Any) -> Words:
