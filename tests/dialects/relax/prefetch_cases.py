@@ -133,5 +133,5 @@ if __name__ == "__main__":
         print(json.dumps({"case": f"default of {name}", "default": like_default(name)}), flush=True)
     print(json.dumps({"case": "address", "is_next": prefetches_next_weights("columns that tiles repeat")}), flush=True)
     for uses, vectors, steps, line in itertools.product((1, 2, 7, 64), (1, 2, 3), (4, 8, 64), (1, 2)):
-        prefetch = Prefetch(place=0, uses=uses, vectors=vectors, steps=steps, line=line, lanes=8)
+        prefetch = Prefetch(place=0, uses=uses, vectors=vectors, steps=steps, line=line, lanes=8, is_stream=False)
         print(json.dumps({"case": repr(prefetch), "missed": missed(prefetch, count=256)}), flush=True)
