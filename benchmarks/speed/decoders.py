@@ -32,10 +32,17 @@ NETWORK, TOKENS, THREADS = "zoo:llama_decode", 128, "2"
 SEQUENCES = {
     "float32": "decoder-schedule-cpu",
     "int8": "narrow-int8-schedule-cpu",
+    "int8, int8 activations": "narrow-int8-activations-schedule-cpu",
     "int4": "narrow-int4-schedule-cpu",
+    "int4, int8 activations": "narrow-int4-activations-schedule-cpu",
 }
 TYPES = {"llama.cpp F32": "F32", "llama.cpp Q8_0": "Q8_0", "llama.cpp Q4_0": "Q4_0"}
-RIVALS = {"float32": "llama.cpp F32", "int8": "llama.cpp Q8_0", "int4": "llama.cpp Q4_0"}
+_SAME_BITS = {
+    "F32": ("float32",),
+    "Q8_0": ("int8", "int8, int8 activations"),
+    "Q4_0": ("int4", "int4, int8 activations"),
+}
+RIVALS = {name: f"llama.cpp {kind}" for kind, names in _SAME_BITS.items() for name in names}
 
 
 def prepare(folder: Path, llama_python: str) -> tuple[dict[str, list[str]], Any]:
