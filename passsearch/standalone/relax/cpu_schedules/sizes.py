@@ -56,15 +56,19 @@ def part_count(size: int, part: int) -> int:
 
 def chunk_count(size: int, threads: int) -> int:
     """Return the number of equal parts of a loop that threads share, all iterations if there are no such parts."""
-    if threads > FEW_THREADS:
-        most = max(CHUNKS, CHUNKS_OF_A_THREAD * threads)
-        return min(
-            (each for each in all_divisors(size) if each <= most), key=lambda each: (imbalance(each, threads), each)
-        )
-    chunks = largest_divisor(size, CHUNKS)
-    return chunks if chunks >= MIN_CHUNKS else size
+    if threads <= FEW_THREADS:
+        chunks = largest_divisor(size, CHUNKS)
+        return chunks if chunks >= MIN_CHUNKS else size
+    most = min(size, max(CHUNKS, CHUNKS_OF_A_THREAD * threads))
+    parts = [each for each in range(1, most + 1) if size % each == 0]
+    chunks = min(parts, key=lambda each: (imbalance(each, threads), each))
+    # A large prime number of iterations has no parts but one, and threads must share it all the same.
+    return chunks if chunks >= threads else size
 
 
 def imbalance(parts: int, threads: int) -> float:
-    """Return the time of equal parts as a multiple of that of equal shares; TVM gives no thread one part more."""
+    """Return the time of equal parts as a multiple of that of equal shares.
+
+    TVM gives every thread the same number of parts, rounded up, and the last ones what is left.
+    """
     return part_count(parts, threads) * threads / parts if threads > FEW_THREADS else 1.0
