@@ -36,7 +36,7 @@ class _Product:
     def _bound(self, steps: int) -> int:
         """Return a number that no sum of this many products is beyond."""
         values = self.weights.constant
-        largest = 128 if values is None else int(np.abs(values.astype("int32")).max(initial=0))
+        largest = 255 if values is None else int(np.abs(values.astype("int32")).max(initial=0))
         return steps * 255 * max(largest, 1)
 
     def _scaled(self, sums: Any, correction: Any, scale: Any, shape: Sequence[int]) -> Any:
