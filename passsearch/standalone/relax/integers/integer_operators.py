@@ -86,7 +86,7 @@ class _Products(Writer):
             return call
         own, source = parameters(call), self.quantized(call.args[0])
         moved = own.unsigned
-        if source is not None and source.is_per_tensor and moved.is_per_tensor and moved.has_steps_of(source.unsigned):
+        if source is not None and moved.has_steps_of(source.unsigned):
             return source.integers if own.zero.dtype == source.zero.dtype else call
         if str(own.zero.dtype) != "int8" or not own.is_per_tensor:
             return call
@@ -101,11 +101,10 @@ class _Products(Writer):
         """Return the floats of numbers without a sign, if those of a call are made of such by ``_requantized``."""
         made = self._binding(call.args[0])
         source = self.quantized(made.args[0]) if made is not None and name_of(made) == "relax.quantize" else None
-        if source is None or not has_constant_scales(call):
+        if source is None or not has_constant_scales(call) or not has_constant_scales(made):
             return call
         own = parameters(call)
-        is_same = own.is_per_tensor and source.is_per_tensor and own.unsigned.has_steps_of(source)
-        return source.call() if is_same and own.has_steps_of(parameters(made)) else call
+        return source.call() if own.unsigned.has_steps_of(source) and own.has_steps_of(parameters(made)) else call
 
     def _moved(self, call: Any) -> Any:
         source = self.quantized(call.args[0])

@@ -43,10 +43,11 @@ class Quantized:
 
     def has_steps_of(self, other: Quantized) -> bool:
         """Return True if the same integers stand for the same floats, with one scale and zero point."""
-        return bool(
-            self.scale.ravel() == other.scale.ravel()
-            and self.zero.ravel() == other.zero.ravel()
-            and self.zero.dtype == other.zero.dtype
+        return (
+            self.is_per_tensor
+            and other.is_per_tensor
+            and bool(self.scale.ravel() == other.scale.ravel() and self.zero.ravel() == other.zero.ravel())
+            and bool(self.zero.dtype == other.zero.dtype)
         )
 
     @property
