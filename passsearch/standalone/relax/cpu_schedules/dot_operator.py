@@ -16,11 +16,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tvm
 from tvm import tirx
-from tvm.ir.op import register_op_attr
 
-from .pair_operator import PURE, lanes_of
+from .pair_operator import lanes_of, register
 
 DOTS = {"int8": "tirx.passsearch_dot8", "int4": "tirx.passsearch_dot4"}
 """Names of the operators by the type of the weights."""
@@ -50,7 +48,7 @@ def _sum(values: Sequence[Any]) -> Any:
     return values[0]
 
 
-def _register(weights_of: Callable[[Any], Sequence[Any]], pairs: int, signed: bool) -> Callable[[Any], Any]:
+def _rule(weights_of: Callable[[Any], Sequence[Any]], pairs: int, signed: bool) -> Callable[[Any], Any]:
     """Return the rule that lowers an operator.
 
     Args:
@@ -111,18 +109,5 @@ def _nibbles(word: Any) -> list[Any]:
     return [word & mask, (word >> tirx.const(4, str(word.ty))) & mask]
 
 
-def _register_all() -> None:
-    """Register both operators, once for a process."""
-    rules = {
-        "int8": _register(lambda word: [word], pairs=1, signed=True),
-        "int4": _register(_nibbles, pairs=PAIRS_OF_NIBBLES, signed=False),
-    }
-    for storage, rule in rules.items():
-        name = DOTS[storage]
-        tvm.get_global_func("ir.RegisterOp")(name, "Sum of the products of all integers in words.")
-        register_op_attr(name, "TVectorizable", True)
-        register_op_attr(name, "TCallEffectKind", PURE)
-        tirx.register_intrin_lowering(name, target="default", f=rule, level=99)
-
-
-_register_all()
+register(DOTS["int8"], _rule(lambda word: [word], pairs=1, signed=True))
+register(DOTS["int4"], _rule(_nibbles, pairs=PAIRS_OF_NIBBLES, signed=False))
