@@ -32,7 +32,7 @@ from .cpu_pass import cpu_pass, unscheduled
 from .edits import WIDENED, elementwise, insert_before, leaf_blocks, replace_block
 from .overlap import INDEX
 from .pair_operator import pair
-from .product_groups import Groups
+from .product_groups import ProductGroups
 from .quad_operator import NUMBERS, quads_of
 from .sizes import part_count
 
@@ -40,7 +40,7 @@ WIDE_SUMS = "passsearch.wide_sums"
 """Annotation of a block whose sums have 32 bits, whatever the results of the function have."""
 
 SUM_BITS = 32
-"""These bits."""
+"""Bits of such a sum."""
 
 INTEGERS = ("int8", "uint8", "int16")
 """Types of the factors."""
@@ -165,7 +165,7 @@ class _Product:
         size = int(axis.dom.extent)
         can_fill = size % NUMBERS == 0 or self.data.is_alone(axis, data_dimension)
         can_multiply = can_fill and (self.data.dtype, self.weights.dtype) == ("uint8", "int8")
-        groups = Groups.choose(values, weights_dimension, quads=quads if can_multiply else "", is_x86=is_x86)
+        groups = ProductGroups.choose(values, weights_dimension, quads=quads if can_multiply else "", is_x86=is_x86)
         wide, nests, buffers = self._widened(data_dimension, size, groups)
         words, place, own = self._words(weights_dimension, size, groups)
         if own is not None:
@@ -178,7 +178,9 @@ class _Product:
         params = [words if at == place else each for at, each in enumerate(self.function.params)]
         return _Changed(tirx.PrimFunc(params, body, self.function.ret_type, self.function.attrs), arrays)
 
-    def _with_groups(self, axis: Any, dimensions: tuple[int, int], *, wide: Any, words: Any, groups: Groups) -> Any:
+    def _with_groups(
+        self, axis: Any, dimensions: tuple[int, int], *, wide: Any, words: Any, groups: ProductGroups
+    ) -> Any:
         """Return the block with a sum over groups.
 
         Args:
@@ -234,7 +236,7 @@ class _Product:
             return None
         return max(found, key=lambda each: each[:2])[2:]
 
-    def _widened(self, dimension: int, size: int, groups: Groups) -> tuple[Any, list[Any], list[Any]]:
+    def _widened(self, dimension: int, size: int, groups: ProductGroups) -> tuple[Any, list[Any], list[Any]]:
         """Return a buffer of the data in whole groups, the loops that write it, and new buffers."""
         source, behind = self.data.buffer, -size % groups.numbers
         if self.data.dtype == groups.dtype and not behind:
@@ -251,7 +253,7 @@ class _Product:
 
         return wide, [elementwise(wide.name, wide, value)], [wide]
 
-    def _words(self, dimension: int, size: int, groups: Groups) -> tuple[Any, int, Any]:
+    def _words(self, dimension: int, size: int, groups: ProductGroups) -> tuple[Any, int, Any]:
         """Return a buffer of words of the weights, the place of its parameter, or the loops that write it."""
         source, place = self.weights.buffer, self.weights.place
         shape = list(source.shape)

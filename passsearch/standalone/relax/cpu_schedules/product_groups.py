@@ -18,7 +18,7 @@ hold in registers with two words, a 3 by 3 convolution took 1.26 times as long a
 
 
 @dataclass(frozen=True)
-class Groups:
+class ProductGroups:
     """How many products are added up at once.
 
     Attributes:
@@ -32,7 +32,7 @@ class Groups:
     is_x86: bool
 
     @classmethod
-    def choose(cls, values: Sequence[Any], dimension: int, *, quads: str, is_x86: bool) -> Groups:
+    def choose(cls, values: Sequence[Any], dimension: int, *, quads: str, is_x86: bool) -> ProductGroups:
         """Return the largest groups whose sums are exact.
 
         Args:
