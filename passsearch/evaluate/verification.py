@@ -130,8 +130,11 @@ class Verification:
         return limit if self._bound is None or not self._session.has_budget(candidate) else min(limit, self._bound)
 
     def bound_error(self, bound: float) -> None:
-        """Allow weights in fewer bits this deviation of outputs at most, where the user's budget is of classes."""
-        self._bound = bound
+        """Allow weights in fewer bits this deviation of outputs at most, where the user's budget is of classes.
+
+        Exact passes may deviate by the strict limit, and so may weights that lose nothing.
+        """
+        self._bound = max(bound, self.strict_limit)
 
     def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
