@@ -76,7 +76,7 @@ class Search:
             explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
             profiler: Times single kernels; without one, no candidate is composed of the kernels of others.
             precision: What the user asks of the precision of weights, and what compares outputs; ``None`` for float32.
-            needless: Why the first candidate that can be measured is enough; empty for a search.
+            needless: Why the first candidate is enough unless it fails; empty for a search.
             end_s: Returns the time at which the search ends, on the clock of ``time_limit``, from the baseline, the
                 candidate that the others are timed beside, and the best candidate; called before every candidate.
             explore_s: Longest time to close the space before the sampler starts.
@@ -199,7 +199,12 @@ class Search:
                 _log.info("further sequences wait, because time is kept for kernels")
                 break
             candidate = self._first.pop(0)
-            evaluated.append((candidate, self.evaluation.evaluate(candidate)))
+            outcome = self.evaluation.evaluate(candidate)
+            evaluated.append((candidate, outcome))
+            if self._needless and isinstance(outcome, Failure):
+                # What a search may add is known for that candidate only.
+                _log.info("a search goes on, because `%s` failed: %s", candidate.name, outcome.reason)
+                self._needless = ""
         return evaluated
 
     def _has_time_for_the_first(self) -> bool:
