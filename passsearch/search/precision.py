@@ -183,10 +183,10 @@ class PrecisionChooser:
         budget, failure = self._request.budget, ""
         gain: Gain | None = None
         # What the gate refuses is decided again with less: a larger factor on errors, or a smaller bound on them.
-        factor, most = 1.0, math.hypot(*(each.error for each in self._table.options)) * MARGIN
+        least, most = 0.0, math.hypot(*(each.error for each in self._table.options)) * MARGIN
         found = Found([], budget.bound)
         for _ in range(MOST_BUILDS):
-            decided = self._bisected(most) if budget.is_of_classes else self._corrected(factor)
+            decided = self._bisected(most) if budget.is_of_classes else self._corrected(least)
             if isinstance(decided, Failure):
                 return decided
             found = decided
@@ -202,7 +202,7 @@ class PrecisionChooser:
             if outcome.kind != "wrong_result":
                 break
             _log.info("these precisions are refused, so less is allowed: %s", outcome.reason)
-            factor, most = 1.5 * found.factor, found.bound / 1.5
+            least, most = 1.5 * max(found.factor, least), found.bound / 1.5
         return self._stated(found, gain, failure=failure)
 
     def _narrowed(self, begin: Pipeline, choice: Sequence[Option]) -> Pipeline:
@@ -210,9 +210,13 @@ class PrecisionChooser:
         entry = self._request.entry
         return self._times.scheduled(begin, PassSpec.of(entry.name, kernels=self._table.kernels(choice)), entry)
 
-    def _corrected(self, factor: float) -> Found | Failure:
-        """Return the fastest choice whose measured error is within the budget, which is a share of the outputs."""
-        budget = self._request.budget.bound
+    def _corrected(self, least: float) -> Found | Failure:
+        """Return the fastest choice whose measured error is within the budget, which is a share of the outputs.
+
+        Args:
+            least: Least factor on errors, larger after the gate has refused a choice; 0 for any.
+        """
+        budget, factor = self._request.budget.bound, least or 1.0
         best = Found([], budget / factor, factor)
         earlier: list[list[Option]] = []
         for _ in range(MOST_ROUNDS):
@@ -230,7 +234,7 @@ class PrecisionChooser:
             if measured.error <= budget and saved_s_of(choice) > saved_s_of(best.choice):
                 best = Found(choice, budget / ratio, ratio, measured)
             # Looser only if that can change the choice.
-            factor = ratio * MARGIN
+            factor = max(ratio * MARGIN, least)
         return best
 
     def _bisected(self, most: float) -> Found | Failure:
