@@ -10,7 +10,7 @@ from passsearch.errors import UserError
 
 SHARE, TOP1, ACCURACY = BUDGET_UNITS = ("share", "top1", "accuracy")
 """Units of a budget: share of the largest output, share of rows with another class than the reference's, and share of
-rows that are classified right by the reference and no longer."""
+rows by which fewer are classified right than by the reference."""
 
 _LEAST_SHARE = 1e-6
 

@@ -11,7 +11,9 @@ _WORDS = {
 
 
 def class_loss(counts: Mapping[str, int], unit: str) -> float | None:
-    """Return the share of rows that have another class, or that are classified right no longer.
+    """Return the share of rows that have another class, or by which fewer are classified right.
+
+    The second is below 0 where more are right than in the reference.
 
     Args:
         counts: What ``compare_classes`` counts; empty where outputs have no classes.

@@ -112,7 +112,7 @@ class PrecisionDecision(Record):
     Attributes:
         budget: Largest error that outputs may have, in the unit.
         unit: ``share`` (of the largest output), ``top1`` (rows with another class than the reference's) or ``accuracy``
-            (rows that are classified right no longer).
+            (rows by which fewer are classified right).
         bound: Bound on the root of the layers' summed squared errors, from the budget; ``None`` in earlier versions.
         compared_with: What outputs are compared with.
         samples: Number of samples of the user; 0 for random inputs, whose errors are worth less.
