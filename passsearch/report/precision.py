@@ -88,7 +88,7 @@ def _classes(found: PrecisionDecision) -> Iterator[tuple[str, str]]:
         at_most = "" if most is None else f", {_amount(most, found.unit)} predicted at most"
         amount, rows = _amount(found.loss, found.unit), counted(found.rows, "row")
         yield "classes", f"{amount} {unit} ({allowed} allowed{at_most}), of {rows}"
-    if found.rows and found.budget < 1 / found.rows:
+    if found.rows and 0 < found.budget < 1 / found.rows:
         few = f"{counted(found.rows, 'row')} tell shares of {_amount(1 / found.rows, found.unit)} only"
         yield "too few samples", f"{few}, so a budget of {allowed} allows none; give more by --samples FILE.npz"
 
