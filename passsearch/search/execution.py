@@ -7,25 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from passsearch.core import (
-    USUAL_REPETITIONS,
-    Candidate,
-    Failure,
-    Json,
-    Step,
-    TimeLimit,
-)
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, TimeLimit
 from passsearch.errors import UserError
 from passsearch.evaluate import OVERTIME, WorkerEvaluator
 from passsearch.results import Reference, RunLimits
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import is_deviation, write_reproducers
-from passsearch.search.confirm import (
-    LEAST_REPETITIONS,
-    MORE_TIME,
-    confirm,
-    slow_baseline_processes,
-)
+from passsearch.search.confirm import LEAST_REPETITIONS, MORE_TIME, confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, run_result
 from passsearch.search.evaluation import BaselineFailed

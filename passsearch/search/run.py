@@ -7,16 +7,10 @@ from pathlib import Path
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import (
-    Json,
-    limit_or_none,
-    safe_file_name,
-)
+from passsearch.core import Json, limit_or_none, safe_file_name
 from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import Session, WorkerEvaluator
-from passsearch.search.confirm import (
-    require_repetitions,
-)
+from passsearch.search.confirm import require_repetitions
 from passsearch.search.document import Document
 from passsearch.search.execution import Execution, Progress
 from passsearch.search.options import RunOptions
