@@ -35,9 +35,10 @@ def checked_budget(
             raise UserError("A budget of accuracy needs the labels of the samples; add: --labels FILE.npy")
         return found
     if not is_accuracy or found is None:
+        given = "none" if found is None else found.text
         raise UserError(
-            f"Labels are for a budget of accuracy; got the budget `{'' if found is None else found.text}`. "
-            "For example: --budget accuracy:0.005"
+            f"Labels are for a budget of accuracy; got the budget `{given}`. "
+            "For example: --precision weights --budget accuracy:0.005"
         )
     if samples is None:
         raise UserError(f"The labels in `{labels}` are of samples, and there are none; add: --samples FILE.npz")
