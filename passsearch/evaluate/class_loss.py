@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from passsearch.core import ACCURACY, ErrorBudget
+from passsearch.core import ACCURACY, TOP1, ErrorBudget
 
 _WORDS = {
-    "top1": "of the rows have another class than the reference's",
-    "accuracy": "of the rows are no longer classified right",
+    TOP1: "of the rows have another class than the reference's",
+    ACCURACY: "of the rows are no longer classified right",
 }
 
 

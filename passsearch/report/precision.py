@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from passsearch.core import ACCURACY, SHARE, TOP1
 from passsearch.report.formatting import MISSING, counted, format_percent
 from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision, RunResult
 
-FLOAT32, SHARE = "float32", "share"
+FLOAT32 = "float32"
 
 _UNITS = {
     SHARE: "of the largest output",
-    "top1": "of the rows with another class than the reference's",
-    "accuracy": "of the rows no longer classified right",
+    TOP1: "of the rows with another class than the reference's",
+    ACCURACY: "of the rows no longer classified right",
 }
 """What an error is a share of, by unit of the budget."""
 

@@ -1,5 +1,6 @@
 """Error of outputs and time of an inference by the precision of weights, with the choice of a search."""
 
+from passsearch.core import SHARE
 from passsearch.report.charts.chart import ACCENT, BEST, OTHER, Axis, Chart, Point, Series, drawable
 from passsearch.results import PrecisionDecision
 
@@ -17,7 +18,7 @@ def precision_chart(decision: PrecisionDecision) -> Chart:
         Series("one storage for all layers", drawn["one for all"], colour=OTHER),
         Series("chosen", drawn["chosen"], colour=BEST),
     )
-    is_share = decision.unit == "share"
+    is_share = decision.unit == SHARE
     dashed = "the budget" if is_share else f"the bound by a budget of {100 * decision.budget:g} % in {decision.unit}"
     mark = decision.budget if is_share else decision.bound
     error = Axis(f"error, as a share of the largest output (dashed: {dashed})", is_log=True, mark=mark)
