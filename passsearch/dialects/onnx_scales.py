@@ -106,7 +106,9 @@ def _check(constants: Constants, tensor: _Quantised, types: Mapping[str, TensorT
     for what, array in (("scales", scale), ("zero points", zero)):
         if array is not None and (reason := _length_fault(what, array, tensor.axis, data)):
             raise constants.refuse(f"{reason}; {AGAIN}")
-    if scale is not None and zero is not None and scale.size != zero.size:
+    # Others, such as QLinearConv, take one zero point for all scales.
+    takes_one = constants.node.op_type not in ("QuantizeLinear", "DequantizeLinear")
+    if scale is not None and zero is not None and scale.size != zero.size and not (takes_one and zero.size == 1):
         counts = f"the number of scales is {scale.size} and that of zero points {zero.size}"
         raise constants.refuse(f"{counts}, and each scale needs one zero point; {AGAIN}")
     if zero is not None and (reason := _zero_fault(constants, tensor, data, zero)):

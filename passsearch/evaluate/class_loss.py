@@ -6,7 +6,7 @@ from passsearch.core import ACCURACY, TOP1, ErrorBudget
 
 _WORDS = {
     TOP1: "of the rows have another class than the reference's",
-    ACCURACY: "of the rows are no longer classified right",
+    ACCURACY: "fewer of the rows are classified right",
 }
 
 

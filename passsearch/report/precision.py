@@ -12,7 +12,7 @@ FLOAT32 = "float32"
 _UNITS = {
     SHARE: "of the largest output",
     TOP1: "of the rows with another class than the reference's",
-    ACCURACY: "of the rows no longer classified right",
+    ACCURACY: "fewer of the rows classified right",
 }
 """What an error is a share of, by unit of the budget."""
 

@@ -170,7 +170,8 @@ class Execution:
         space, for_speed = analysis.space(session.catalog, only), options.objectives[0].is_speed
         usual = first_trials(session, analysis, only=only, for_speed=for_speed)
         order, recommended = self._evaluator.gains.order, recommended_sequences(session, analysis)
-        if needless := needless_search(session, options, analysis):
+        first = order(usual, recommended, allowed=space.names) if for_speed else usual
+        if needless := needless_search(session, options, analysis, first=first):
             self._note(needless)
         # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
@@ -179,7 +180,7 @@ class Execution:
             options=options,
             baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
-            first=order(usual, recommended, allowed=space.names) if for_speed else usual,
+            first=first,
             time_limit=self._time_limit,
             progress=self._note_candidate,
             explorer=self._evaluator.applier,

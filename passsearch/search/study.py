@@ -194,16 +194,16 @@ class Search:
             # without a schedule for single kernels did.
             is_half_over = self._time_limit.clock_s() - begun_s > self._time_limit.left_s()
             best = self._best_with_kernels() if self.composition is None else None
-            is_faster = best is not None and best.ratio is not None and best.ratio.value > 1.0
+            is_faster = best is not None and _is_faster(best)
             if best and (is_half_over or (is_faster and not self._has_sequence_with_kernels())):
                 _log.info("further sequences wait, because time is kept for kernels")
                 break
             candidate = self._first.pop(0)
             outcome = self.evaluation.evaluate(candidate)
             evaluated.append((candidate, outcome))
-            if self._needless and isinstance(outcome, Failure):
-                # What a search may add is known for that candidate only.
-                _log.info("a search goes on, because `%s` failed: %s", candidate.name, outcome.reason)
+            if self._needless and not _is_faster(outcome):
+                # What a search may add is known beyond that candidate only, where it is as fast as on other networks.
+                _log.info("a search goes on, because `%s` is no faster than the baseline", candidate.name)
                 self._needless = ""
         return evaluated
 
@@ -388,3 +388,8 @@ class Search:
 
     def _trials_are_done(self) -> bool:
         return self.evaluation.counts.evaluated >= self._options.trials
+
+
+def _is_faster(outcome: Scored | Failure) -> bool:
+    """Return whether a candidate was measured to be faster than the baseline."""
+    return isinstance(outcome, Scored) and outcome.ratio is not None and outcome.ratio.value > 1.0

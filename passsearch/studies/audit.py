@@ -147,7 +147,9 @@ def _outputs_detail(built: Built, deviation: float, winner: Candidate, evaluator
     allowed = f"{agreement.limit:.2g} is allowed"
     if (budget := session.budget) is not None and session.has_budget(winner):
         kind = "bound" if budget.is_of_classes else "budget"
-        allowed = f"the {kind} is {agreement.limit:.2g}, of which random inputs may use {UNSEEN_FACTOR:g} times as much"
+        allowed = (
+            f"the {kind} is {agreement.limit:.2g}, and random inputs may deviate by {UNSEEN_FACTOR:g} times as much"
+        )
         if budget.is_of_classes and samples:
             allowed += f"; the samples keep the budget of classes `{budget.text}`"
     return f"those of the reference build on {where} but for {deviation:.2g} of the largest, {allowed}"

@@ -107,6 +107,7 @@ def test_what_stands_for_numbers_is_taken(tmp_path: Path) -> None:
     taken = [
         *(network(form) for form in (QDQ, QLINEAR, INTEGER)),
         *(network(form, **scalars, axis=9) for form in (QDQ, QLINEAR)),
+        network(QLINEAR, zeros=np.int8(0)),  # for all scales, which QuantizeLinear does not take
         network(QDQ, axis=-4),
         network(QDQ, weights=dead, **one("scales", 2, 0)),
     ]

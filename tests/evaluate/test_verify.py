@@ -233,7 +233,7 @@ def test_a_budget_allows_inputs_on_which_it_did_not_decide_twice_as_much() -> No
     [
         (ErrorBudget(0.1, "top1"), "30 % of the rows have another class than the reference's; 10 % is allowed"),
         (ErrorBudget(0.3, "top1"), ""),
-        (ErrorBudget(0.05, "accuracy"), "10 % of the rows are no longer classified right; 5 % is allowed"),
+        (ErrorBudget(0.05, "accuracy"), "10 % fewer of the rows are classified right; 5 % is allowed"),
         (ErrorBudget(0.1, "accuracy"), ""),
     ],
 )

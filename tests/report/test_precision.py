@@ -77,7 +77,7 @@ def test_a_budget_of_classes_is_stated_predicted_and_measured(result: dict[str, 
 def test_too_few_rows_for_a_budget_are_said_in_a_line(result: dict[str, Any]) -> None:
     text = text_of(result, decision(unit="accuracy", bound=0.02, loss=0.0, rows=20))
     assert "too few samples: 20 rows tell shares of 5 % only, so a budget of 1 % allows none; give more by" in text
-    assert "no longer classified right" in text
+    assert "fewer of the rows classified right" in text
 
 
 def test_a_decision_of_nothing_states_the_nearest_point_in_the_unit(result: dict[str, Any]) -> None:

@@ -189,7 +189,7 @@ def test_a_run_with_precisions_is_audited_exported_and_compared(relax: Toolchain
     audit = short_plans.audit(out)
     checks = {check["name"]: check for check in audit["checks"]}
     assert audit["signed_off"], checks
-    assert ("the budget is 0.05, of which random inputs may use 2 times" in checks["outputs"]["detail"]) == is_narrow
+    assert ("the budget is 0.05, and random inputs may deviate by 2 times" in checks["outputs"]["detail"]) == is_narrow
     assert (result.export(tmp_path / "deploy") / "build_model.py").is_file()
     compared = short_plans.compare(network, [str(out)], toolchain=relax.name, rounds=2)
     assert len(compared["rows"]) == 2 and not any("failure" in row for row in compared["rows"]), compared["rows"]
