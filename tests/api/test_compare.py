@@ -100,6 +100,7 @@ def test_a_tolerance_admits_the_pass_that_declares_a_change_of_numerics_and_no_o
     assert tolerant["rows"][1]["outputs"]["tolerance"] == 2.0
 
 
+@MOSTLY_RELAX
 def test_the_papers_protocol_runs_each_pipeline_1000_times_and_gives_no_verdict(papers_protocol: Document) -> None:
     slow, _ = papers_protocol["rows"]
     assert papers_protocol["protocol"] == "cf22" and papers_protocol["pairs"] == []
@@ -107,6 +108,7 @@ def test_the_papers_protocol_runs_each_pipeline_1000_times_and_gives_no_verdict(
     assert slow["ratio"]["interval"] is None and not slow["improved"]
 
 
+@MOSTLY_RELAX
 def test_one_toolchain_is_one_side_with_and_without_its_name(job: Job, papers_protocol: Document) -> None:
     assert "toolchains" not in papers_protocol
     assert [row["name"] for row in papers_protocol["rows"]] == [job.lowest_baseline, job.default_baseline]
