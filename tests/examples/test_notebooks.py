@@ -23,7 +23,9 @@ def test_stored_notebooks_were_executed_without_an_error() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, relax: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    for package in ("ipykernel", "plotly", "pandas"):
+    # PyTorch compiles in the process of the notebook, with TVM.
+    needed = ("torch", "tvm") if "import torch" in path.read_text() else ("plotly", "pandas")
+    for package in ("ipykernel", *needed):
         pytest.importorskip(package)
     # Without this, every figure brings a copy of plotly.js.
     monkeypatch.setenv("PLOTLY_RENDERER", "plotly_mimetype")
