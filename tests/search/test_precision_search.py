@@ -191,6 +191,6 @@ def test_a_run_with_precisions_is_audited_exported_and_compared(relax: Toolchain
     assert audit["signed_off"], checks
     assert ("the budget is 0.05, and random inputs may deviate by 2 times" in checks["outputs"]["detail"]) == is_narrow
     assert (result.export(tmp_path / "deploy") / "build_model.py").is_file()
-    compared = short_plans.compare(network, [str(out)], toolchain=relax.name, rounds=2)
+    compared = short_plans.compare(network, ["default", str(out)], toolchain=relax.name, rounds=2)
     assert len(compared["rows"]) == 2 and not any("failure" in row for row in compared["rows"]), compared["rows"]
     assert "--precision weights --budget 0.05" in report_page([read_run(out)])
