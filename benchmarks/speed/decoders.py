@@ -63,9 +63,8 @@ def prepare(folder: Path, llama_python: str) -> tuple[dict[str, list[str]], Any]
         note(f"compiling {sequence}")
         to = folder / name
         # All outputs are admitted: their deviation is what is to be stated.
-        compiled = passsearch.compile(NETWORK, pipeline=sequence, rivals=(), toolchain="relax", tolerance=2.0, to=to)
+        passsearch.compile(NETWORK, pipeline=sequence, rivals=(), toolchain="relax", tolerance=2.0, to=to)
         commands[name] = [json.loads((to / "compilation.json").read_text())["python"], str(PROGRAM), "serve", str(to)]
-        del compiled
     for name, kind in TYPES.items():
         file = folder / f"{kind}.gguf"
         subprocess.run([llama_python, PROGRAM, "write", folder / "weights.npz", kind, file], check=True)

@@ -12,6 +12,7 @@ from passsearch.core import (
     DEADLINE_S,
     MAIN,
     NARROWING,
+    SHARE,
     SOURCE,
     Calls,
     Candidate,
@@ -216,22 +217,21 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
 def recorded_budget(session: Session, texts: Sequence[str]) -> ErrorBudget | None:
     """Return the error that the runs and pipeline files among these texts allow weights in fewer bits.
 
-    It is the largest of several; ``None`` where none of them narrows weights.
+    It is the one with the largest bound; ``None`` where none of them narrows weights.
     """
-    bounds: list[float] = []
+    budgets: list[ErrorBudget] = []
     for text in texts:
         if text.endswith(".json"):
             file = read_pipeline(expand_home(text))
-            bounds += [file.tolerance] if _narrows(file.pipeline) else []
+            budgets += [ErrorBudget(file.tolerance, bound=file.tolerance)] if file.pipeline.has_pass(NARROWING) else []
         elif run := _named_run(text, session):
             result = read_result(run)
-            if _narrows(Pipeline.parse(result["best"]["pipeline"])) and result.get("deployment"):
-                bounds.append(result["deployment"]["tolerance"])
-    return ErrorBudget(max(bounds), bound=max(bounds)) if bounds else None
-
-
-def _narrows(pipeline: Pipeline) -> bool:
-    return any(step.name == NARROWING for step in pipeline.passes)
+            if Pipeline.parse(result["best"]["pipeline"]).has_pass(NARROWING) and result.get("deployment"):
+                decision, bound = result.get("precision") or {}, result["deployment"]["tolerance"]
+                # By classes where the run was judged so. There are no samples here, so the bound alone decides.
+                unit = decision.get("unit", SHARE)
+                budgets.append(ErrorBudget(bound if unit == SHARE else decision["budget"], unit, bound))
+    return max(budgets, key=lambda budget: budget.bound, default=None)
 
 
 def _file_name(path: Path, session: Session) -> str:

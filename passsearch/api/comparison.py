@@ -133,7 +133,9 @@ def compare(
             candidates = [read_candidate(side_session, text, trust=trust) for text in texts]
             if tolerance is None and (budget := recorded_budget(side_session, texts)):
                 side_session = replace(side_session, budget=budget)  # what the runs were judged by
-                _log.info("weights in fewer bits may change outputs by %s of the largest, as in the run", budget.text)
+                _log.info(
+                    "weights in fewer bits may change outputs by %s of the largest, as in the run", f"{budget.bound:g}"
+                )
             _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
             # Without the fact cache: a comparison rests on its own compiles and its own samples.
             own = None if folder is None else Path(folder) / side_session.toolchain.name

@@ -64,6 +64,10 @@ class Pipeline:
             passes.append(step)
         return cls(tuple(passes))
 
+    def has_pass(self, name: str) -> bool:
+        """Return whether a pass of this name is applied."""
+        return any(step.name == name for step in self.passes)
+
     def to_json(self) -> list[Json]:
         """Return ``[{"name": …, "arguments": {…}}, …]``, as pipeline files store it."""
         return [{"name": step.name, "arguments": step.argument_values} for step in self.passes]

@@ -282,7 +282,7 @@ class Session:
 
     def has_budget(self, candidate: Candidate) -> bool:
         """Return whether the user's error budget is for this candidate: it stores weights in fewer bits."""
-        return self.budget is not None and any(step.name == NARROWING for step in candidate.pipeline.passes)
+        return self.budget is not None and candidate.pipeline.has_pass(NARROWING)
 
     def tolerated(self, candidate: Candidate) -> float | None:
         """Return the deviation that the user allows a candidate's outputs; ``None`` for the strict limit."""

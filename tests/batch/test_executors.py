@@ -16,6 +16,7 @@ import psutil
 import pytest
 from slurm_cluster import slurm_cluster
 
+from passsearch.evaluate.records import RECALLED
 from passsearch.toolchain import Toolchain
 
 LIMIT_S = 1800
@@ -71,9 +72,14 @@ def _facts(runs: Path) -> dict[str, list[tuple[str, str]]]:
     """Return the names of the facts of each run, in the order in which they were measured."""
     logs = {path.parent.name: path.read_bytes().split(b"\n")[:-1] for path in runs.glob("*/log.jsonl")}
     entries = {name: [json.loads(line.partition(b" ")[2]) for line in lines] for name, lines in logs.items()}
-    # The running total of an exploration's seconds is no measurement, and is written again after each part.
+    # The running total of an exploration's seconds is no measurement, and is written again after each part. What a run
+    # takes over from the cache is none either, and a build among it is made again.
     return {
-        name: [(entry["kind"], entry["key"]) for entry in facts if entry["kind"] not in ("exploring", "explored")]
+        name: [
+            (entry["kind"], entry["key"])
+            for entry in facts
+            if entry["kind"] not in ("exploring", "explored") and not entry["fact"].get(RECALLED)
+        ]
         for name, facts in entries.items()
     }
 

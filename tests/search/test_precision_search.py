@@ -173,6 +173,9 @@ def test_a_budget_of_classes_is_kept_on_the_samples(unit: str, relax: Toolchain,
     if decision.pipeline is not None:
         assert decision.loss is not None and decision.loss <= 0.05 and decision.rows == 64
         assert decision.predicted_loss is not None and "of 64 rows" in str(result)
+        # By the bound of the run: a comparison has no samples.
+        compared = short_plans.compare(network, ["default", str(tmp_path / "run")], toolchain=relax.name, rounds=2)
+        assert not any("failure" in row for row in compared["rows"]), compared["rows"]
 
 
 @pytest.mark.slow

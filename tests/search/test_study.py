@@ -54,6 +54,7 @@ def make_search(
     objective: str = "throughput",
     *,
     keep_throughput: float = 0.98,
+    needless: str = "",
 ) -> Search:
     options = RunOptions((parse_objective(objective),), len(names), keep_throughput=keep_throughput)
     return Search(
@@ -64,6 +65,7 @@ def make_search(
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),))) for name in names],
         progress=lambda *_: None,
+        needless=needless,
     )
 
 
@@ -195,6 +197,15 @@ def test_a_search_ends_for_the_reason_that_its_strategy_states(monkeypatch: pyte
     coverage = found.outcome.coverage
     assert (coverage.sampler, coverage.source) == ("new", "explored state")
     assert coverage.ended == "both candidates are measured" and next(reasons, None) is None
+
+
+@pytest.mark.parametrize(("gain", "measured"), [(1.3, 1), (0.8, 3)])
+def test_a_search_is_needless_only_beyond_a_candidate_that_is_faster(gain: float, measured: int) -> None:
+    evaluator = KnownCandidates(Machine(Noise(), 0), {"Near": gain, "Fast": 1.2, "Quick": 1.1})
+    found = make_search(evaluator, ["Near", "Fast", "Quick"], needless="nothing is left")
+    found.run()
+    assert len(found.evaluation.scored) - 1 == measured
+    assert (found.outcome.coverage.ended == "nothing is left") == (measured == 1)
 
 
 def test_a_level_that_fails_costs_no_trial() -> None:

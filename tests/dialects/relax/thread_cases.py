@@ -23,11 +23,14 @@ from tvm.relax import op
 
 from passsearch.dialects.shared import count_parallel_tasks, limit_threads
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
-from passsearch.standalone.relax.cpu_schedules.sizes import imbalance
+from passsearch.standalone.relax.cpu_schedules.sizes import FEW_THREADS, chunk_count, imbalance
 from passsearch.standalone.relax.deployment.lowering import target_options
 
 THREADS = 16
 FEW, MANY = TARGETS["x86-64-v3"], tvm.target.Target(target_options(f"llvm -mcpu=x86-64-v3 -num-cores={THREADS}"))
+
+SIZES = ((264, 2), (264, 16), (197, 8), (1009, 16), (1214, 16), (639, 8), (2**20, 64))
+"""Iterations and threads; 197 and 1009 are prime, and 1214 and 639 have few divisors."""
 
 CASES.update(
     {
@@ -62,5 +65,7 @@ def case(name: str) -> dict[str, Any]:
 if __name__ == "__main__":
     limit_threads(THREADS)  # else as many as cores, of all that were started
     print(json.dumps({"case": "threads", "threads": count_parallel_tasks(_LOADED_LIBS["tvm_runtime"])}), flush=True)
+    counts = {f"{size} on {threads}": chunk_count(size, threads) for size, threads in SIZES}
+    print(json.dumps({"case": "chunks", "few": FEW_THREADS, "counts": counts}), flush=True)
     for name in (*NAMES, *OTHERS):
         print(json.dumps({"case": name, "is_shared": name in NAMES, **case(name)}), flush=True)

@@ -11,6 +11,9 @@ MIN_CHUNKS = 16
 CHUNKS_OF_A_THREAD = 8
 """Most parts of such a loop for each of many threads."""
 
+MOST_IMBALANCE = 1.25
+"""Largest imbalance of parts; beyond it threads share all iterations, each of which allocates what it needs."""
+
 FEW_THREADS = 4
 """Number of threads up to which the tilings need not know it: the parts are so many that each has an equal share."""
 
@@ -63,7 +66,7 @@ def chunk_count(size: int, threads: int) -> int:
     parts = [each for each in range(1, most + 1) if size % each == 0]
     chunks = min(parts, key=lambda each: (imbalance(each, threads), each))
     # A large prime number of iterations has no parts but one, and threads must share it all the same.
-    return chunks if chunks >= threads else size
+    return chunks if imbalance(chunks, threads) <= MOST_IMBALANCE else size
 
 
 def imbalance(parts: int, threads: int) -> float:
