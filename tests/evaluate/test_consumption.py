@@ -34,6 +34,9 @@ from passsearch.studies import (
 from passsearch.toolchain import Toolchain
 
 WATTS = 50.0
+BUSY = 500
+"""Time of all runs over the fastest ones that a busy machine may show; a wrong unit makes a thousand at least."""
+
 WINDOWS = WindowPlan(windows=2, window_s=0.2, settle_s=0.05)
 PLANS = replace(
     SHORT,
@@ -100,8 +103,8 @@ def compare(session: Session, names: list[str], folder: Path) -> list[dict[str, 
 def test_energy_is_an_objective_and_is_confirmed(session: Session, tmp_path: Path) -> None:
     document = tune(session, tmp_path / "run", trials=2)
     best, verdict = document["best"], document["verdict"]
-    # Latency is of the fastest runs, energy of all runs and of another time: on a busy machine they differ by a factor.
-    assert 0.1 < best["energy_j"] / (WATTS * best["latency_s"]["median"]) < 50
+    # Latency is of the fastest runs, energy of all runs and of another time.
+    assert 0.1 < best["energy_j"] / (WATTS * best["latency_s"]["median"]) < BUSY
     assert best["power_w"] == {"median": WATTS, "max": WATTS}
     assert best["temperature_c"] == {"median": 40.0, "max": 40.0, "start": 40.0, "end": 40.0}
     assert best["utilisation"] == {"median": 0.75, "max": 0.75}
@@ -113,7 +116,7 @@ def test_energy_is_an_objective_and_is_confirmed(session: Session, tmp_path: Pat
 
 def test_a_comparison_reports_the_energy_of_each_pipeline(session: Session, tmp_path: Path) -> None:
     for row in compare(session, ["O0", "O3"], tmp_path):
-        assert 0.1 < row["energy_j"] / (WATTS * row["latency_s"]["median"]) < 50
+        assert 0.1 < row["energy_j"] / (WATTS * row["latency_s"]["median"]) < BUSY
 
 
 def test_without_a_meter_energy_is_null_with_a_reason(session: Session, tmp_path: Path) -> None:
@@ -147,8 +150,8 @@ def test_the_energy_of_every_kernel_is_read_while_it_runs_alone(relax_session: S
     document, pipeline = profile(relax_session, tmp_path, energy=True)
     assert len(pipeline["kernels"]) > 1 and not pipeline["is_alone"] and document["unavailable"] == {}
     for row in pipeline["kernels"]:
-        # Alone on warm caches and in its place: on a busy machine the two differ by a factor.
-        assert 0.01 < row["energy_j"] / (WATTS * row["seconds"]) < 50, row
+        # Energy is of the kernel alone on warm caches, seconds of its place.
+        assert 0.01 < row["energy_j"] / (WATTS * row["seconds"]) < BUSY, row
     assert "mJ" in profile_text(Profile.from_json(document), width=200) and "mJ" in profile_html(
         Profile.from_json(document)
     )
