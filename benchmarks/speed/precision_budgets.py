@@ -1,9 +1,10 @@
 """Decides on the precision of every layer's weights at several error budgets, and times what was decided.
 
 ``python -m benchmarks.speed.precision_budgets`` decides for each network at each budget, from ``PLAIN`` with all
-weights in float32. Then all decided pipelines, and the fastest single storage within each budget, run in turns in
-several processes. Names after it choose networks. What is in ``benchmarks/results/precision_budgets.json``, or in the
-file that ``--out`` names, is not measured again. ``--table`` prints Markdown from it.
+weights in float32; for ``NETWORK-mixed`` on activations too. Then all decided pipelines, and the fastest single storage
+within each budget, run in turns in several processes. Names after it choose networks. What is in
+``benchmarks/results/precision_budgets.json``, or in the file that ``--out`` names, is not measured again. ``--table``
+prints Markdown from it.
 """
 
 import argparse
@@ -16,16 +17,26 @@ from typing import Any
 
 from benchmarks.common import RESULTS, RUNS, markdown, network_session, options, ratio_text, read_rows, write_row
 from passsearch.api.common import open_evaluator
-from passsearch.core import NARROWING, UNLIMITED, Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import (
+    FLOAT32,
+    NARROWING,
+    UNLIMITED,
+    WEIGHTS,
+    Candidate,
+    ErrorBudget,
+    Failure,
+    PassSpec,
+    Pipeline,
+)
 from passsearch.evaluate import Built, TimedArtifacts, TimingRequest, WorkerEvaluator
 from passsearch.measure import mean_ratio
-from passsearch.results import PrecisionDecision, UniformPrecision
+from passsearch.results import PrecisionDecision, StoredWeights, UniformPrecision
 from passsearch.search import named_candidate
 from passsearch.search.precision import Gain, PrecisionChooser
-from passsearch.search.precision_request import PrecisionRequest
+from passsearch.search.precision_request import precision_request
 from passsearch.search.storage_times import insert
 
-NETWORKS = ("llama_decode", "bert_base_16", "gpt2", "resnet50", "mobilenet_v2", "vit", "vgg19")
+NETWORKS = ("llama_decode", "llama_decode-mixed", "bert_base_16", "gpt2", "resnet50", "mobilenet_v2", "vit", "vgg19")
 BUDGETS = (1e-3, 1e-2, 5e-2)
 PLAIN = "decoder-schedule-cpu"
 OTHERS = {"resnet50": "nhwc-schedule-cpu", "mobilenet_v2": "nhwc-schedule-cpu", "vgg19": "nhwc-schedule-cpu"}
@@ -34,11 +45,12 @@ OTHERS = {"resnet50": "nhwc-schedule-cpu", "mobilenet_v2": "nhwc-schedule-cpu", 
 
 def measure(network: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what was decided at each budget, and the measured ratios to float32."""
-    begin_s = monotonic()
-    session = network_session(f"zoo:{network}", "relax")
-    candidate = named_candidate(session, OTHERS.get(network, PLAIN))
+    begin_s, (name, _, precision) = monotonic(), network.partition("-")
+    session = network_session(f"zoo:{name}", "relax")
+    candidate = named_candidate(session, OTHERS.get(name, PLAIN))
     # The largest budget, so that what is admitted is decided by the one of each request.
-    session, folder = replace(session, budget=max(BUDGETS)), RUNS / f"precision-{network}"
+    largest = ErrorBudget(max(BUDGETS), bound=max(BUDGETS), precision=precision or WEIGHTS)
+    session, folder = replace(session, budget=largest), RUNS / f"precision-{network}"
     with open_evaluator(session, folder=folder, remember=True) as evaluator:
         # It makes the reference, too.
         built = evaluator.build_candidate(candidate)
@@ -65,11 +77,14 @@ def measure(network: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _decide(evaluator: WorkerEvaluator, candidate: Candidate, budget: float) -> PrecisionDecision | Failure:
-    catalog = evaluator.session.catalog
-    compared_with = f"the float32 outputs of {evaluator.builder.source.runtime}"
-    request = PrecisionRequest(catalog.entry(NARROWING), budget, compared_with)
+    session = evaluator.session
+    assert session.budget is not None
+    own = replace(session, budget=replace(session.budget, limit=budget, bound=budget))
+    asked = precision_request(own, evaluator)
+    assert asked is not None
+    request, rounding = asked
     chooser = PrecisionChooser(
-        *(evaluator, evaluator.rounding, request, list(catalog.entries.values())),
+        *(evaluator, rounding, request, list(session.catalog.entries.values())),
         time_limit=UNLIMITED,
         build=candidate.build,
     )
@@ -93,8 +108,9 @@ def _single(evaluator: WorkerEvaluator, decision: PrecisionDecision, candidate: 
     best = best_single(decision)
     if best is None:
         return None
-    group = {"group": best.group} if best.group else {}
-    step = PassSpec.of(NARROWING, storage=best.storage, **group)
+    arguments: dict[str, Any] = {"group": best.group} if best.group else {}
+    arguments |= {"activations": best.activations} if best.activations != FLOAT32 else {}
+    step = PassSpec.of(NARROWING, storage=best.storage, **arguments)
     return str(insert(candidate.pipeline, step, evaluator.session.catalog.entry(NARROWING)))
 
 
@@ -134,7 +150,7 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
                 lines.append([network, budget, *["–"] * 6, found["failure"]])
                 continue
             counts = Counter(
-                "float32" if each["storage"] == "float32" else f"{each['storage']}/{each['group']}".removesuffix("/0")
+                StoredWeights(**{key: each[key] for key in ("storage", "group", "activations") if key in each}).text
                 for each in found["layers"]
             )
             single, measured = found["single"], found["measured"] or {}
@@ -165,7 +181,8 @@ def main() -> None:
     known = read_rows(arguments.out, "networks")
     for network in [each for each in arguments.networks if each not in known and not arguments.table]:
         row = measure(network, arguments)
-        write_row(arguments.out, "networks", name=network, row=row, session=network_session(f"zoo:{network}", "relax"))
+        session = network_session(f"zoo:{network.partition('-')[0]}", "relax")
+        write_row(arguments.out, "networks", name=network, row=row, session=session)
     print(table(read_rows(arguments.out, "networks")))
 
 

@@ -1,6 +1,7 @@
 """The arguments of ``tune`` on the precision of weights, checked before anything starts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from passsearch.core import ACCURACY, FLOAT32, ErrorBudget, expand_home, read_budget
@@ -21,14 +22,14 @@ def checked_budget(
     """
     if precision == FLOAT32 and budget is not None:
         raise UserError(
-            f"A budget is the error that narrower weights may cause, so `precision` has to be `weights`; got "
+            f"A budget is the error that fewer bits may cause, so `precision` has to be `weights` or `mixed`; got "
             f"`{precision}`. Add: --precision weights"
         )
     if precision != FLOAT32 and budget is None:
         raise UserError(
-            "Narrower weights need the error that they may cause, as a share of the largest output: --budget 0.01"
+            "Fewer bits need the error that they may cause, as a share of the largest output: --budget 0.01"
         )
-    found = None if budget is None else read_budget(budget)
+    found = None if budget is None else replace(read_budget(budget), precision=precision)
     is_accuracy = found is not None and found.unit == ACCURACY
     if labels is None:
         if is_accuracy:

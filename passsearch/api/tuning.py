@@ -225,7 +225,7 @@ def tune(
         least_gain: Share of throughput that a search must be able to add to the recommended sequence: where the corpus
             says that it adds less, only that sequence is measured. 0 searches always.
         precision: ``float32``, or ``weights`` to store each layer's constant weights in fewer bits where that is faster
-            and ``budget`` allows it.
+            and ``budget`` allows it, or ``mixed`` to also round what they are multiplied with.
         budget: What that may change, on ``samples`` or else on random inputs: outputs by a share of the largest (0.01),
             the class of a share of rows (``"top1:0.01"``), or the share that is right (``"accuracy:0.005"``).
         labels: NumPy file (``.npy``, or ``labels`` of an ``.npz``) with the class of each sample, or of each of its

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 
 from passsearch.core import BuildOptions, Candidate, Json, PassSpec, Pipeline, suggest_name
@@ -208,6 +208,11 @@ class CatalogEntry:
             )
             for values in combinations
         )
+
+    def tries_all_choices(self, parameter: str) -> "CatalogEntry":
+        """Return the entry with all values of a parameter as alternatives, whose default is the first."""
+        own = (replace(each, alternatives=each.choices) if each.name == parameter else each for each in self.parameters)
+        return replace(self, parameters=tuple(own))
 
     def argument_sets(self) -> tuple[dict[str, Json], ...]:
         """Return sets of arguments for a check: the factory's defaults, then every alternative of each parameter."""

@@ -127,7 +127,8 @@ def tune(
         str,
         typer.Option(
             metavar="|".join(PRECISIONS),
-            help="`weights` stores each layer's weights in fewer bits where that is faster and `--budget` allows it.",
+            help="`weights` stores each layer's weights in fewer bits where that is faster and `--budget` allows it; "
+            "`mixed` also rounds what they are multiplied with.",
         ),
     ] = FLOAT32,
     budget: Annotated[

@@ -12,7 +12,17 @@ from passsearch.core.archive import (
 )
 from passsearch.core.arguments import check_arguments
 from passsearch.core.buckets import growing_axes, require_increasing, sizes_below, with_open_sizes
-from passsearch.core.budget import ACCURACY, SHARE, TOP1, ErrorBudget, read_budget
+from passsearch.core.budget import (
+    ACCURACY,
+    FLOAT32,
+    MIXED,
+    PRECISIONS,
+    SHARE,
+    TOP1,
+    WEIGHTS,
+    ErrorBudget,
+    read_budget,
+)
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, OPEN, Calls, Case, read_calls
 from passsearch.core.check_inputs import (
@@ -64,15 +74,12 @@ from passsearch.core.measurement import (
 )
 from passsearch.core.messages import NOTICE_LOG, Step, first_sentence, printable, suggest_name, timestamp
 from passsearch.core.options import (
-    FLOAT32,
     IMPORT,
     NUMBERS,
     OPTIONS,
-    PRECISIONS,
     REFERENCES,
     RULES,
     SOURCE,
-    WEIGHTS,
     Limits,
     NetworkOptions,
     Option,
@@ -108,6 +115,7 @@ __all__ = [
     "MACHINE_FAULTS",
     "MAIN",
     "MASK",
+    "MIXED",
     "NARROWING",
     "NOTICE_LOG",
     "NO_TELEMETRY",

@@ -12,24 +12,30 @@ SHARE, TOP1, ACCURACY = BUDGET_UNITS = ("share", "top1", "accuracy")
 """Units of a budget: share of the largest output, share of rows with another class than the reference's, and share of
 rows by which fewer are classified right than by the reference."""
 
+FLOAT32, WEIGHTS, MIXED = PRECISIONS = ("float32", "weights", "mixed")
+"""What a search may decide on under a budget: nothing, the precision of every layer's weights, or that of the numbers
+that they are multiplied with as well."""
+
 _LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
 class ErrorBudget:
-    """The error that weights in fewer bits may cause.
+    """The error that fewer bits may cause.
 
     Attributes:
         limit: The largest error, in the unit.
         unit: One of ``BUDGET_UNITS``.
         bound: Largest deviation of outputs, as a share of the largest, whatever the unit.
         labels: File with the labels of the samples, for ``ACCURACY``.
+        precision: What may have fewer bits: ``WEIGHTS`` or ``MIXED``.
     """
 
     limit: float
     unit: str = SHARE
     bound: float = 1.0
     labels: Path | None = None
+    precision: str = WEIGHTS
 
     @property
     def is_of_classes(self) -> bool:

@@ -5,16 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-from passsearch.core.budget import Budget
+from passsearch.core.budget import PRECISIONS, Budget
 from passsearch.core.inputs import InputTypes
 from passsearch.core.measurement import DEADLINE_S
 from passsearch.core.rules import ArgumentRule, Choice, FilePath, Kind, Names, Number, Numbers
 
 SOURCE, IMPORT = REFERENCES = ("source", "import")
 """What outputs are compared with: those of the network's own framework, or of the import built without passes."""
-
-FLOAT32, WEIGHTS = PRECISIONS = ("float32", "weights")
-"""What a search decides on the precision of weights: nothing, or the precision of every layer under an error budget."""
 
 R = TypeVar("R", bound="_Options")
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from passsearch.core import LEAST_GAIN, USUAL_REPETITIONS
+from passsearch.core import LEAST_GAIN, USUAL_REPETITIONS, WEIGHTS
 from passsearch.report.run_record import RunRecord
 from passsearch.results import Model, RunResult
 
@@ -51,7 +51,7 @@ def tune_command(record: RunRecord) -> str:
     words += _calls(record.result.model)
     words += ["--samples", "FILE"] if settings.get("samples") else []
     if (budget := settings.get("budget")) is not None:
-        words += ["--precision", "weights", "--budget", _word(budget)]
+        words += ["--precision", settings.get("precision", WEIGHTS), "--budget", _word(budget)]
     words += ["--labels", "FILE"] if settings.get("labels") else []
     words += ["--catalog", "FILE"] if settings.get("catalogs") else []
     return " ".join(shlex.quote(word) for word in (*words, "--out", "RUN"))

@@ -14,15 +14,19 @@ class StoredWeights(Record):
     Attributes:
         storage: Type of the numbers.
         group: Numbers that share a scale; 0 for one scale for each column, or none.
+        activations: Type of the numbers that weights are multiplied with.
     """
 
     storage: str
     group: int = 0
+    activations: str = "float32"
 
     @property
     def text(self) -> str:
         """The storage in words."""
-        return f"{self.storage} in groups of {self.group}" if self.group else self.storage
+        groups = f" in groups of {self.group}" if self.group else ""
+        activations = f" with {self.activations} activations" if self.activations != "float32" else ""
+        return self.storage + groups + activations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +140,7 @@ class PrecisionDecision(Record):
         uniform: One storage for all layers, for comparison.
         points: The fastest choices at other budgets.
         seconds: Seconds that the decision took.
+        precision: What may have fewer bits: ``weights``, or ``mixed`` for activations too.
     """
 
     budget: float
@@ -161,6 +166,7 @@ class PrecisionDecision(Record):
     uniform: tuple[UniformPrecision, ...] = ()
     points: tuple[PrecisionPoint, ...] = ()
     seconds: float = 0.0
+    precision: str = "weights"
 
     @property
     def predicted_gain(self) -> float:

@@ -121,7 +121,7 @@ class LayerTable:
             for place, saved_s in enumerate(self.saved[number])
             if saved_s is not None and (own is None or place != own.storage)
         ]
-        stored = self.storages[own.storage].text_parts if own else {"storage": "float32", "group": 0}
+        stored = self.storages[own.storage].text_parts if own else {"storage": "float32"}
         return results.LayerPrecision(
             **stored,
             kernel=layer.kernel,

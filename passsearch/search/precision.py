@@ -307,6 +307,7 @@ class PrecisionChooser:
             layers=tuple(self._table.stated(number, used, found.bound) for number in range(len(self._table.layers))),
             uniform=self._uniform(),
             points=self._table.points(found.factor),
+            precision=budget.precision,
         )
 
     def _nearest(self) -> float | None:

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 from passsearch.catalog import CatalogEntry
-from passsearch.core import NARROWING, ErrorBudget
+from passsearch.core import MIXED, NARROWING, ErrorBudget
 from passsearch.dialects.sample_labels import check_labels
 from passsearch.evaluate import RoundedWeights, Session, WorkerEvaluator
+
+ACTIVATIONS = "activations"
+"""Parameter of the pass that narrows weights: the type of what they are multiplied with."""
 
 
 @dataclass(frozen=True)
@@ -39,5 +42,7 @@ def precision_request(session: Session, evaluator: WorkerEvaluator) -> tuple[Pre
     if budget.is_of_classes and evaluator.builder.reference.exists():
         evaluator.rounding.require_classes()
     compared_with = f"the float32 outputs of {runtime or 'the import'}"
-    request = PrecisionRequest(session.catalog.entry(NARROWING), budget, compared_with, check.sample_count)
-    return request, evaluator.rounding
+    entry = session.catalog.entry(NARROWING)
+    if budget.precision == MIXED:
+        entry = entry.tries_all_choices(ACTIVATIONS)
+    return PrecisionRequest(entry, budget, compared_with, check.sample_count), evaluator.rounding

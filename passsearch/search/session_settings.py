@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from passsearch.core import SOURCE, Json
+from passsearch.core import SOURCE, WEIGHTS, Json
 from passsearch.evaluate import MeasurementPlans, Session, dialect_digest
 from passsearch.frontends import digest_files, simplifier_version
 
@@ -44,6 +44,8 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
     settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
     if (budget := session.budget) is not None:
         settings["budget"] = budget.text if budget.is_of_classes else budget.limit
+        # Recorded runs of weights have no setting for it.
+        settings |= {"precision": budget.precision} if budget.precision != WEIGHTS else {}
         settings |= {"labels": digest_files([budget.labels])} if budget.labels else {}
     settings |= {"reference": session.reference} if session.reference != SOURCE else {}
     if session.plans != MeasurementPlans():

@@ -37,7 +37,7 @@ class TimedStorage:
         """The storage in the form of results; 0 is the default group of ``int8``, and 32 that of ``int4``."""
         storage = str(self.arguments["storage"])
         group = self.arguments.get("group", 32 if storage == "int4" else 0)
-        return {"storage": storage, "group": group}
+        return {"storage": storage, "group": group, "activations": self.arguments.get("activations", "float32")}
 
 
 class StorageTimes(Composer):

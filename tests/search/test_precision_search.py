@@ -66,11 +66,13 @@ def _network(path: Path) -> Path:
     return path
 
 
-def _decide(network: Path, budget: float, toolchain: Toolchain, out: Path) -> PrecisionDecision:
+def _decide(
+    network: Path, budget: float, toolchain: Toolchain, out: Path, *, precision: str = "weights"
+) -> PrecisionDecision:
     """Return what a search decides, and check what holds for every decision."""
     result = passsearch.tune(
         network,
-        precision="weights",
+        precision=precision,
         budget=budget,
         trials=2,
         confirm=0,
@@ -80,7 +82,7 @@ def _decide(network: Path, budget: float, toolchain: Toolchain, out: Path) -> Pr
     )
     decision = RunResult.from_json(result.document).precision
     assert isinstance(decision, PrecisionDecision)
-    assert len(decision.layers) == len(SIZES) - 1
+    assert len(decision.layers) == len(SIZES) - 1 and decision.precision == precision
     assert decision.error <= budget and decision.bound_s <= decision.predicted_s
     assert "precision" in str(result) and decision.compared_with.startswith("the float32 outputs of ONNX Runtime")
     return decision
@@ -88,9 +90,13 @@ def _decide(network: Path, budget: float, toolchain: Toolchain, out: Path) -> Pr
 
 @pytest.mark.toolchain
 def test_layers_get_precisions_within_the_budget(relax: Toolchain, tmp_path: Path) -> None:
-    decision = _decide(_network(tmp_path / "products.onnx"), 0.03, relax, tmp_path / "run")
+    decision = _decide(_network(tmp_path / "products.onnx"), 0.03, relax, tmp_path / "run", precision="mixed")
     assert {each.storage for each in decision.uniform} == {"bfloat16", "float16", "int8", "int4"}
     assert all(each.error is None or each.error > 0 for each in decision.uniform)
+    errors = {(each.storage, each.group, each.activations): each.error for each in decision.uniform}
+    assert {activations for storage, _, activations in errors if storage == "int8"} == {"float32", "int8"}
+    weights, mixed = errors["int8", 0, "float32"], errors["int8", 0, "int8"]
+    assert weights is not None and mixed is not None and mixed > weights  # both are rounded
     if decision.pipeline is not None:  # a machine may find nothing faster
         assert "NarrowWeights" in decision.pipeline and decision.error > 0
         assert math.isclose(sum(layer.error_share for layer in decision.layers), 1.0)
@@ -108,9 +114,9 @@ def test_a_budget_that_nothing_reaches_ends_with_the_nearest_point(relax: Toolch
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"precision": "weights"}, "Narrower weights need the error that they may cause"),
-        ({"budget": 0.1}, "so `precision` has to be `weights`"),
-        ({"precision": "mixed", "budget": 0.1}, '"float32" or "weights"; got \'mixed\''),
+        ({"precision": "weights"}, "Fewer bits need the error that they may cause"),
+        ({"budget": 0.1}, "so `precision` has to be `weights` or `mixed`"),
+        ({"precision": "int8", "budget": 0.1}, '"float32", "weights" or "mixed"; got \'int8\''),
         ({"precision": "weights", "budget": 2.0}, "a number from 1e-06 to 1 (a share of the largest output)"),
         ({"precision": "weights", "budget": "much"}, "got 'much'"),
         ({"precision": "weights", "budget": "accuracy:0.1"}, "needs the labels of the samples; add: labels="),

@@ -1,9 +1,11 @@
-"""A network whose weights are arguments, so that rounded weights are tried without another build."""
+"""A network with weights and rounding of activations as arguments, so that fewer bits are tried without a build."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 
 from passsearch.core import MAIN
@@ -11,7 +13,12 @@ from passsearch.dialects.contract import Array, Artifact
 from passsearch.dialects.relax.executable import NETWORK, flatten
 from passsearch.dialects.rounding import RoundedLayer, RoundedNetwork, Rounding
 from passsearch.dialects.shared import parse_device
-from passsearch.standalone.relax.cpu_schedules import numbered_calls, rounded_weights, storage_of
+from passsearch.standalone.relax.cpu_schedules import (
+    numbered_calls,
+    rounded_weights,
+    storage_of,
+    with_rounded_activations,
+)
 from passsearch.standalone.relax.deployment.separate_weights import lift_constants
 
 LEAST_BYTES = 1 << 16
@@ -25,9 +32,12 @@ class WeightRounding(Rounding):
         """Lift the weights."""
         names: dict[int, str] = {}
         values: dict[str, Any] = {}
-        function = lift_constants(module[MAIN], names, values, least_bytes=LEAST_BYTES)
-        self.module = module.clone()
-        self.module.update_func(module.get_global_var(MAIN), function)
+        rounding, groups = with_rounded_activations(module)
+        function = lift_constants(rounding[MAIN], names, values, least_bytes=LEAST_BYTES)
+        function, self._groups = _lift_groups(function, groups)
+        values |= {name: groups[place].value for place, name in self._groups.items()}
+        self.module = rounding.clone()
+        self.module.update_func(rounding.get_global_var(MAIN), function)
         self._inputs = [str(each.name) for each in module[MAIN].params]
         self._values = values
         self._functions = {name.name_hint: function for name, function in module.functions_items()}
@@ -53,14 +63,30 @@ class WeightRounding(Rounding):
         ]
 
     def rounded(self, layer: tuple[str, int], arguments: Mapping[str, Any]) -> tuple[dict[str, Array], list[str]]:
-        """Return rounded weights by the name of their argument, and what the pass notes about them."""
+        """Return rounded weights and sizes of groups by the name of their argument, and what the pass notes."""
         constants = self._calls[layer]
-        values, notes = rounded_weights(self._functions[layer[0]], constants, storage_of(arguments))
-        return {self._names[constants[place].__chandle__()]: array for place, array in values.items()}, notes
+        values, groups, notes = rounded_weights(self._functions[layer[0]], constants, storage_of(arguments))
+        weights = {self._names[constants[place].__chandle__()]: array for place, array in values.items()}
+        kernel, call = layer
+        sizes = {self._groups[kernel, call, at]: np.full(1, size, "int32") for at, size in groups.items() if size}
+        return weights | sizes, notes
 
     def open(self, artifact: Artifact, device: str) -> "WeightedMachine":
         """Open the built module."""
         return WeightedMachine(artifact, device, self._inputs, self._values)
+
+
+def _lift_groups(function: Any, groups: Mapping[tuple[str, int, int], Any]) -> tuple[Any, dict[Any, str]]:
+    """Return a function with parameters in place of the sizes of groups, and their names."""
+    variables = {
+        each.__chandle__(): relax.Var(f"group:{number}", each.ty) for number, each in enumerate(groups.values())
+    }
+    body = tvm_ffi.structural_map(
+        function.body, (tvm.ir.GenericConst, lambda each: variables.get(each.__chandle__(), each))
+    )
+    params = [*function.params, *variables.values()]
+    names = {place: str(variables[each.__chandle__()].name) for place, each in groups.items()}
+    return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs), names
 
 
 class WeightedMachine(RoundedNetwork):

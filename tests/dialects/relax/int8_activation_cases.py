@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -30,11 +32,14 @@ from narrow_cases import (
     weight,
 )
 from small_modules import network, run
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.relax import op
 
+from passsearch.dialects.contract import Artifact
+from passsearch.dialects.relax.executable import NETWORK
+from passsearch.dialects.relax.rounded_network import WeightRounding
 from passsearch.standalone.relax.cpu_schedules import NarrowWeights
-from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.deployment.lowering import lower, target_options
 
 CASES = {
     "one row": (bare_product(1, 384, 256), (("int8", 0), ("int8", 64), ("int4", 32), ("int4", 128))),
@@ -83,6 +88,41 @@ def integers() -> None:
             print(json.dumps({**case, "deviation": float(max(deviations))}))
 
 
+def arguments() -> None:
+    """The same products, with weights and the sizes of groups as arguments of float32 kernels."""
+    for name, ((shape, values, layout), storages) in CASES.items():
+        data = RANDOM.standard_normal(shape).astype("float32")
+        data[..., :64] *= np.float32(100)
+        module = fused(
+            network(shape, lambda each, layout=layout, values=values: layout["body"](each, values), "float32")
+        )
+        rounding = WeightRounding(module)
+        (layer,) = rounding.layers
+        for storage, group in storages:
+            chosen = {"storage": storage, "activations": "int8", **({"group": group} if group else {})}
+            weights, _ = rounding.rounded((layer.kernel, layer.call), chosen)
+            with TemporaryDirectory() as folder:
+                library = Path(folder, NETWORK)
+                with TARGET:
+                    built = relax.build(
+                        lower(scheduled(rounding.module), level=0, target=TARGET), TARGET, relax_pipeline=None
+                    )
+                built.export_library(str(library))
+                machine = rounding.open(Artifact(Path(folder), 0, None), "cpu")
+                (plain,) = machine.run({"x": data})
+                machine.take(weights)
+                (found,) = machine.run({"x": data})
+            own = {kind: {**chosen, "activations": kind} for kind in ("float32", "int8")}
+            expected = {kind: run(scheduled(narrow(module, **each)), data, TARGET) for kind, each in own.items()}
+            pairs = {
+                "plain": (plain, run(scheduled(module), data, TARGET)),
+                "rounded": (found, expected["int8"]),
+                "activations": (found, expected["float32"]),
+            }
+            deviations = {key: float(np.abs(a - b).max() / np.abs(b).max()) for key, (a, b) in pairs.items()}
+            print(json.dumps({"case": name, "kind": "arguments", "storage": storage, **deviations}))
+
+
 def floats() -> None:
     """Weights that are narrow while their activations stay float32."""
     values, rows = weight(128, 256), tirx.Var("rows", "int64")
@@ -108,4 +148,5 @@ def floats() -> None:
 
 if __name__ == "__main__":
     integers()
+    arguments()
     floats()

@@ -395,7 +395,7 @@ def calls() -> None:
         reference = run(scheduled(layers(expected)), data, TARGET)
         deviation = np.abs(run(scheduled(after), data, TARGET) - reference).max() / np.abs(reference).max()
         name, number, call = list(numbered_calls(module))[1]
-        values, lines = rounded_weights(module[call.args[0]], {1: call.args[1].fields[1]}, storage_of(own))
+        values, _, lines = rounded_weights(module[call.args[0]], {1: call.args[1].fields[1]}, storage_of(own))
         case = {"case": f"{name}:{number}", "kind": "calls", "deviation": float(deviation), "lines": lines}
         print(json.dumps({**case, "rounded": bool(np.array_equal(values[1], expected)), "notes": notes(after)}))
 

@@ -23,6 +23,9 @@ def test_kernels_multiply_integers(cases: Any) -> None:
         ((line,),) = case["notes"].values()
         reason = ": groups of 32 do not divide the sum" if case["case"] == "groups of 24" else ""
         assert line.endswith(f" with int8 activations{reason}"), case
+    assert len(results["arguments"]) == 17
+    for case in results["arguments"]:
+        assert case["plain"] < 1e-6 and case["rounded"] < 3e-6 and case["activations"] > 1e-3, case
     notes = {case["case"]: [line for lines in case["notes"].values() for line in lines] for case in results["notes"]}
     assert notes == {
         "open rows": ["128x256 in int4 in groups of 32: activations in float32: their size or order does not fit"],

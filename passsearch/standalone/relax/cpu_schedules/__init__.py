@@ -39,10 +39,11 @@ they run are scheduled by ``open_sizes.py``, and rows of softmax and layer norms
 Before all that, ``NarrowWeights`` stores constant weights in fewer bits: ``factors.py`` finds them, ``storage.py``
 rounds them, ``narrow_loops.py`` and ``words.py`` make the sums widen what they read, ``integer_words.py`` and
 ``dot_operator.py`` make them multiply integers instead, and ``call_copies.py`` gives layers that share a function
-copies of it. ``PairProducts`` adds up products of integers in groups; a sum of products of groups is then scheduled as
-any other.
+copies of it; ``activation_rounding.py`` computes what that changes without a build for each choice. ``PairProducts``
+adds up products of integers in groups; a sum of products of groups is then scheduled as any other.
 """
 
+from .activation_rounding import with_rounded_activations
 from .call_copies import numbered_calls
 from .narrow_weights import NOTES, NarrowWeights, rounded_weights, storage_of
 from .pair_products import PairProducts
@@ -59,4 +60,5 @@ __all__ = [
     "numbered_calls",
     "rounded_weights",
     "storage_of",
+    "with_rounded_activations",
 ]

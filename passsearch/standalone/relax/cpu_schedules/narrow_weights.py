@@ -129,7 +129,7 @@ def storage_of(arguments: Mapping[str, Any]) -> Storage:
 
 def rounded_weights(
     function: Any, arguments: Mapping[int, Any], storage: Storage, *, least: int = LEAST_NUMBERS
-) -> tuple[dict[int, Any], list[str]]:
+) -> tuple[dict[int, Any], dict[int, int], list[str]]:
     """Return the float32 values that one call of a function would compute with, and the lines of ``NOTES``.
 
     Args:
@@ -139,14 +139,16 @@ def rounded_weights(
         least: Numbers from which weights are narrowed.
 
     Returns:
-        Values by place, for the weights that would be narrow, and the lines.
+        Values by place, for the weights that would be narrow; the size of the groups in which the other factor would be
+        rounded, by the place of the weights; and the lines.
     """
     narrow = _narrow(function, {place: [constant] for place, constant in arguments.items()}, storage, least=least)
     values = {
         place: layout.storage.rounded(values_of(arguments[place].value), layout.summed, layout.dimension)
         for place, layout in narrow.layouts.items()
     }
-    return values, list(map(str, narrow.function.attrs[NOTES])) if narrow.has_notes else []
+    groups = {place: layout.storage.activations for place, layout in narrow.layouts.items()}
+    return values, groups, list(map(str, narrow.function.attrs[NOTES])) if narrow.has_notes else []
 
 
 @dataclass(frozen=True)
