@@ -20,7 +20,6 @@ from passsearch.api.common import open_evaluator
 from passsearch.core import (
     FLOAT32,
     NARROWING,
-    UNLIMITED,
     WEIGHTS,
     Candidate,
     ErrorBudget,
@@ -82,12 +81,7 @@ def _decide(evaluator: WorkerEvaluator, candidate: Candidate, budget: float) -> 
     own = replace(session, budget=replace(session.budget, limit=budget, bound=budget))
     asked = precision_request(own, evaluator)
     assert asked is not None
-    request, rounding = asked
-    chooser = PrecisionChooser(
-        *(evaluator, rounding, request, list(session.catalog.entries.values())),
-        time_limit=UNLIMITED,
-        build=candidate.build,
-    )
+    chooser = PrecisionChooser(evaluator, *asked, list(session.catalog.entries.values()), build=candidate.build)
 
     def evaluate(chosen: Candidate) -> Gain | Failure:
         built = evaluator.build_candidate(chosen)

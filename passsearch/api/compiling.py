@@ -11,10 +11,12 @@ from typing import Any
 from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback, read_candidate
 from passsearch.api.compiled_function import own_toolchain
 from passsearch.api.compiled_network import CompiledNetwork
+from passsearch.api.narrow_weights import checked_budget, refuse_narrow_weights
 from passsearch.api.rivals import Rivals
 from passsearch.api.sizes import compile_sizes, read_sizes, size_record
 from passsearch.core import (
     DEADLINE_S,
+    FLOAT32,
     SOURCE,
     Calls,
     Candidate,
@@ -33,8 +35,26 @@ from passsearch.evaluate import Built, Session, WorkerEvaluator
 from passsearch.export import COMPILATION, SCRIPT, Deployment, check_replaceable, write_deployment
 from passsearch.frontends import CallForm, call_form
 from passsearch.measure import Ratio, one_process_ratio
-from passsearch.results import ChosenPipeline, Compilation, Reference, RivalComparison, StatedFailure, TriedPipeline
-from passsearch.search import NetworkAnalysis, analyze_network, recommended_sequences, with_prerequisites
+from passsearch.results import (
+    ChosenPipeline,
+    Compilation,
+    NoPrecision,
+    PrecisionDecision,
+    Reference,
+    RivalComparison,
+    StatedFailure,
+    TriedPipeline,
+)
+from passsearch.search import (
+    PRECISION,
+    Gain,
+    NetworkAnalysis,
+    PrecisionChooser,
+    analyze_network,
+    precision_request,
+    recommended_sequences,
+    with_prerequisites,
+)
 from passsearch.store import NETWORK, write_json
 from passsearch.worker import ScratchFolder, run_script
 
@@ -80,6 +100,9 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     toolchain: str | None = None,
     tolerance: float | None = None,
     reference: str = SOURCE,
+    precision: str = FLOAT32,
+    budget: float | str | None = None,
+    labels: str | Path | None = None,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
@@ -100,6 +123,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             taken. 0 builds the recommended one only.
         rivals: Engines that the result is compared with in the same rounds, for two minutes at most; those that are
             installed by default.
+        precision: ``float32``, ``weights`` or ``mixed``, with ``budget`` and ``labels``: see ``tune``.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:
@@ -110,6 +134,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
         EnvironmentFault: There is no toolchain, or the machine fails.
     """
     network, limits = NetworkOptions.of(locals()), Limits.of(locals())
+    error_budget = checked_budget(precision, budget, labels, samples=samples)
     with ExitStack() as on_error:
         scratch = None
         if to is None:
@@ -125,6 +150,9 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
 
             def attempt(prepare: Callable[[Calls], Calls], open_reason: str) -> tuple[Compilation, CallForm]:
                 session = network_session(model, example_inputs, network, limits, prepare=prepare)
+                if error_budget is not None:
+                    session = replace(session, budget=error_budget)
+                    refuse_narrow_weights(session)
                 # A name that does not exist is refused before the compiler imports the network.
                 named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
                 check_replaceable(folder, network=session.model.sha256)
@@ -172,8 +200,13 @@ def _compile(
         imported_s = monotonic() - start
         tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
         candidate, built = _best(tried)
-        report("exporting", 0, 0)
         choice = _choice(candidate, tried if named is None else [])
+        if evaluator.session.budget is not None:
+            report("measuring the error of every layer", 0, 0)
+        candidate, built, decision = _narrowed(evaluator, candidate, built)
+        report("exporting", 0, 0)
+        if isinstance(decision, PrecisionDecision) and candidate.name == PRECISION:
+            choice += f", with weights in fewer bits within a budget of {decision.budget:g}"
         form = call_form(evaluator.session.model)
         deployed = _export(evaluator, candidate, folder, choice=choice, form=form, open_reason=open_reason)
         built_s = monotonic() - start - imported_s
@@ -193,6 +226,7 @@ def _compile(
             python="" if session.cannot_run_reason else str(session.toolchain.python),
             rivals_reason="the comparison did not finish",
             sizes=read_sizes(deployed),
+            precision=decision,
         )
         # Written now and again with the comparison, which may be killed; without the document, the folder cannot load.
         write_json(deployed / COMPILATION, compilation.to_json())
@@ -274,6 +308,33 @@ def _best(tried: Sequence[_Tried]) -> tuple[Candidate, Built]:
         raise failure.as_error(f"`{name}` cannot be compiled: {failure.kind} in {failure.stage}: {failure.reason}.")
     _, candidate, made = max(built, key=lambda item: item[0])  # the first of equal ones
     return candidate, made
+
+
+def _narrowed(
+    evaluator: WorkerEvaluator, candidate: Candidate, built: Built
+) -> tuple[Candidate, Built, NoPrecision | PrecisionDecision | None]:
+    """Return the candidate in the precision that is asked for, if that is faster, and what was decided."""
+    asked = precision_request(evaluator.session, evaluator)
+    if asked is None:
+        return candidate, built, None
+    tried: list[_Tried] = []
+
+    def evaluate(narrow: Candidate) -> Gain | Failure:
+        made = evaluator.build_candidate(narrow)
+        if isinstance(made, Failure):
+            return made
+        tried.append(_timed(evaluator, narrow, made, built))
+        return Gain(narrow.pipeline, tried[-1].ratio.value if tried[-1].ratio else None)
+
+    entries = [*evaluator.session.catalog.entries.values()]
+    chooser = PrecisionChooser(evaluator, *asked, entries, build=candidate.build)
+    decision = chooser.decide(candidate.pipeline, evaluate)
+    if isinstance(decision, Failure):
+        return candidate, built, NoPrecision(StatedFailure(**vars(decision)))
+    for each in tried:
+        if each.ratio and each.ratio.value > 1 and not isinstance(each.built, Failure):
+            return each.candidate, each.built, decision
+    return candidate, built, decision
 
 
 def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:

@@ -8,7 +8,7 @@ from passsearch.core import ACCURACY, FLOAT32, ErrorBudget, expand_home, read_bu
 from passsearch.dialects.sample_labels import read_labels
 from passsearch.errors import UserError
 from passsearch.evaluate import Session
-from passsearch.objectives import Objective
+from passsearch.objectives import THROUGHPUT, Objective
 
 
 def checked_budget(
@@ -48,7 +48,7 @@ def checked_budget(
     return found.with_labels(file)
 
 
-def refuse_narrow_weights(objectives: Sequence[Objective], session: Session) -> None:
+def refuse_narrow_weights(session: Session, objectives: Sequence[Objective] = (THROUGHPUT,)) -> None:
     """Refuse a decision on the precision of weights that cannot be made, before anything starts.
 
     Raises:

@@ -256,7 +256,7 @@ def tune(
     session = replace(network_session(model, example_inputs, network, limits, plans), budget=error_budget)
     # Before the network is imported and its baseline built, which may take minutes.
     if error_budget is not None:
-        refuse_narrow_weights(objectives, session)
+        refuse_narrow_weights(session, objectives)
     refuse_unreadable(objectives, session)
     options = RunOptions(
         objectives,

@@ -6,8 +6,20 @@ from typing import Annotated
 import typer
 
 from passsearch.cli.network import check_environment
-from passsearch.cli.options import ALL, AsJson, Model, RivalNames, Shared, number_option, share_options
+from passsearch.cli.options import (
+    ALL,
+    AsJson,
+    Budget,
+    Labels,
+    Model,
+    Precision,
+    RivalNames,
+    Shared,
+    number_option,
+    share_options,
+)
 from passsearch.cli.output import NEGATIVE, print_result, split_names
+from passsearch.core import FLOAT32
 
 
 @share_options(*ALL)
@@ -24,6 +36,9 @@ def compile_network(
         number_option("seconds", metavar="SECONDS", text="Time to try other sequences; 0 builds the recommended one."),
     ] = 0.0,
     rivals: RivalNames = None,
+    precision: Precision = FLOAT32,
+    budget: Budget = None,
+    labels: Labels = None,
     only_if_faster: Annotated[
         bool, typer.Option("--only-if-faster", help="Exit 1 where another engine is faster.")
     ] = False,
@@ -42,6 +57,9 @@ def compile_network(
             pipeline=pipeline,
             seconds=seconds,
             rivals=split_names(rivals),
+            precision=precision,
+            budget=budget,
+            labels=labels,
             **shared,
             progress=progress,
         )

@@ -9,8 +9,11 @@ from passsearch.cli.options import (
     ALL,
     NETWORK,
     AsJson,
+    Budget,
     Fresh,
+    Labels,
     Model,
+    Precision,
     RivalNames,
     Shared,
     number_option,
@@ -20,7 +23,6 @@ from passsearch.cli.output import UNCONFIRMED_STATUS, UNDECIDED_STATUS, print_no
 from passsearch.core import (
     FLOAT32,
     LEAST_GAIN,
-    PRECISIONS,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
     folder_bytes,
@@ -123,26 +125,9 @@ def tune(
         str | None,
         typer.Option(metavar="A,B", help="Also search these passes, which the catalog uses only on request."),
     ] = None,
-    precision: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(PRECISIONS),
-            help="`weights` stores each layer's weights in fewer bits where that is faster and `--budget` allows it; "
-            "`mixed` also rounds what they are multiplied with.",
-        ),
-    ] = FLOAT32,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|top1:N|accuracy:N",
-            help="What narrower weights may change: outputs by a share of the largest, the class of a share of rows, "
-            "or the share that is right by `--labels`.",
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="NumPy file (.npy, or `labels` of an .npz) with the class of each sample."),
-    ] = None,
+    precision: Precision = FLOAT32,
+    budget: Budget = None,
+    labels: Labels = None,
     sampler: Annotated[
         str,
         typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2 or random."),

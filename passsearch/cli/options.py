@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 import typer
 
-from passsearch.core import NUMBERS, OPTIONS, limit_or_none, read_inputs
+from passsearch.core import NUMBERS, OPTIONS, PRECISIONS, limit_or_none, read_inputs
 
 R = TypeVar("R")
 
@@ -116,6 +116,26 @@ RivalNames: TypeAlias = Annotated[
         metavar="A,B",
         help="Engines to compare with, or `none`; by default those that are installed.",
     ),
+]
+Precision: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="|".join(PRECISIONS),
+        help="`weights` stores each layer's weights in fewer bits where that is faster and `--budget` allows it; "
+        "`mixed` also rounds what they are multiplied with.",
+    ),
+]
+Budget: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|top1:N|accuracy:N",
+        help="What fewer bits may change: outputs by a share of the largest, the class of a share of rows, or the "
+        "share that is right by `--labels`.",
+    ),
+]
+Labels: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="NumPy file (.npy, or `labels` of an .npz) with the class of each sample."),
 ]
 Fresh: TypeAlias = Annotated[
     bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from passsearch.core import Pipeline
 from passsearch.report.formatting import format_number
+from passsearch.report.precision import precision_lines
 from passsearch.report.rivals import beside_lines, busy_warning, engine_ahead, engine_name, stated_ratios
 from passsearch.report.sizes import other_sizes, size_table
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
@@ -40,7 +41,8 @@ def compiled_headline(compilation: Compilation) -> str:
     # All engines run in the same rounds, so the network has one latency.
     own_s = next(iter(rivals.values())).latency_s.median
     take = f"Take {ahead}: " if ahead else ""
-    return f"{take}{network} runs in {format_number(own_s * 1e3)} ms, with {stated_ratios(rivals)}."
+    bits = f" in fewer bits, with an error of {compilation.narrow.error:.2g}," if compilation.narrow else ""
+    return f"{take}{network}{bits} runs in {format_number(own_s * 1e3)} ms, with {stated_ratios(rivals)}."
 
 
 def _tried(tried: TriedPipeline) -> tuple[str, str]:
@@ -60,6 +62,7 @@ def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     yield "outputs", f"checked against {reference.runtime}" if reference.runtime else f"not proven: {reference.reason}"
     if compilation.sizes:
         yield "other sizes", other_sizes(compilation.sizes)
+    yield from precision_lines(compilation.precision)
     yield "target", f"{compilation.target}, toolchain {compilation.toolchain}"
     for name, rival in compilation.rivals.items():
         if isinstance(rival, FailedRival):

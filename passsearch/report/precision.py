@@ -5,7 +5,7 @@ from itertools import groupby
 
 from passsearch.core import ACCURACY, SHARE, TOP1
 from passsearch.report.formatting import MISSING, counted, format_percent
-from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision, RunResult
+from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision
 
 FLOAT32 = "float32"
 
@@ -20,9 +20,8 @@ LAYER_TITLES = ("layer", "weights", "precision", "saves", "error", "share of the
 """Titles of the table of layers."""
 
 
-def precision_lines(result: RunResult) -> Iterator[tuple[str, str]]:
+def precision_lines(found: NoPrecision | PrecisionDecision | None) -> Iterator[tuple[str, str]]:
     """Yield what was decided on the precision of weights, or why nothing was."""
-    found = result.precision
     if isinstance(found, NoPrecision):
         yield "precision", f"none was decided: {found.failure.reason}"
     if not isinstance(found, PrecisionDecision):

@@ -179,7 +179,7 @@ def evidence_lines(result: RunResult) -> Iterator[tuple[str, str]]:
     if names := ", ".join(result.space.untried):
         yield "passes not tried", f"{names} (the search ended before; give it more --trials or --timeout)"
     yield from kernel_lines(result)
-    yield from precision_lines(result)
+    yield from precision_lines(result.precision)
     yield from failure_lines(result)
     if result.seconds:
         yield "seconds", _seconds(result.seconds)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from passsearch.results.candidate import StatedFailure
 from passsearch.results.network import Reference
+from passsearch.results.precision import NoPrecision, PrecisionDecision
 from passsearch.results.record import Record, left_out
 from passsearch.results.rivals import FailedRival, Rival
 
@@ -118,6 +119,7 @@ class Compilation(Record):
         others_percent: Percentage of the cores' time that other processes and the host took during the comparison.
         python: The interpreter that runs the deployment; empty where this machine cannot run it.
         sizes: What calls of several sizes take, where the network is compiled for several.
+        precision: What was decided on the precision of weights, or why nothing was; missing where it was not asked for.
     """
 
     schema: str
@@ -136,6 +138,14 @@ class Compilation(Record):
     others_percent: float = 0.0
     python: str = ""
     sizes: CompiledSizes | None = left_out()
+    precision: NoPrecision | PrecisionDecision | None = left_out()
+
+    @property
+    def narrow(self) -> PrecisionDecision | None:
+        """The decision by which the pipeline has fewer bits; ``None`` where all is in float32."""
+        decision = self.precision
+        is_used = isinstance(decision, PrecisionDecision) and decision.pipeline == self.pipeline.passes
+        return decision if is_used else None  # type: ignore[return-value]
 
     @property
     def measured_rivals(self) -> dict[str, Rival]:

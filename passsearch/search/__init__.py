@@ -17,6 +17,8 @@ from passsearch.search.pass_selection import (
     starting_sequences,
     with_prerequisites,
 )
+from passsearch.search.precision import PRECISION, Gain, PrecisionChooser
+from passsearch.search.precision_request import precision_request
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import Counts, Scored, SearchOutcome
 from passsearch.search.repetition import Pairing
@@ -29,13 +31,16 @@ from passsearch.search.study import Search
 
 __all__ = [
     "BUILDS",
+    "PRECISION",
     "BaselineFailed",
     "Confirmation",
     "CorpusAdvice",
     "Counts",
     "Document",
+    "Gain",
     "NetworkAnalysis",
     "Pairing",
+    "PrecisionChooser",
     "Progress",
     "Run",
     "RunOptions",
@@ -51,6 +56,7 @@ __all__ = [
     "explored_passes",
     "first_trials",
     "named_candidate",
+    "precision_request",
     "recommended_sequences",
     "require_repetitions",
     "session_settings",

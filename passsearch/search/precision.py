@@ -17,9 +17,10 @@ from typing import TypeAlias
 
 import passsearch.results as results
 from passsearch.catalog import CatalogEntry
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline, TimeLimit
+from passsearch.core import UNLIMITED, BuildOptions, Candidate, Failure, PassSpec, Pipeline, TimeLimit
 from passsearch.evaluate import KernelProfiler, RoundedOutputs, RoundedWeights, class_loss, used_budget
 from passsearch.search.class_bound import widest_bound
+from passsearch.search.composition import has_kernel_schedules
 from passsearch.search.kernel_times import OutOfTime
 from passsearch.search.layer_table import MARGIN, LayerTable, Option, error_factor, root_sum, saved_s_of
 from passsearch.search.precision_request import PrecisionRequest
@@ -101,15 +102,16 @@ class PrecisionChooser:
     def __init__(
         self,
         profiler: KernelProfiler,
-        rounding: RoundedWeights,
         request: PrecisionRequest,
+        rounding: RoundedWeights,
         entries: Sequence[CatalogEntry],
         *,
-        time_limit: TimeLimit,
+        time_limit: TimeLimit = UNLIMITED,
         build: BuildOptions,
     ) -> None:
         """Prepare a decision; see ``Composer`` for the arguments."""
         self._profiler, self._rounding, self._request, self._build = profiler, rounding, request, build
+        self._entries = entries
         self._times = StorageTimes(profiler, entries, time_limit=time_limit, build=build)
         self._time_limit = time_limit
         self._measured: dict[frozenset[tuple[int, int]], Measured] = {}
@@ -126,6 +128,8 @@ class PrecisionChooser:
 
     def _decide(self, pipeline: Pipeline, evaluate: Evaluate) -> results.PrecisionDecision | Failure:
         entry = self._request.entry
+        if not has_kernel_schedules(pipeline, self._entries):
+            return Failure("compile_error", "apply", entry.name, "no pass of the pipeline schedules single kernels")
         place = entry.place_in(pipeline)
         if place is None:
             return Failure("compile_error", "apply", entry.name, "the pipeline has no place for it")

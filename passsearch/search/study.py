@@ -272,9 +272,8 @@ class Search:
             self.precision = Failure("compile_error", "apply", "", reason)
             return
         self._begin_phase("measuring the error of every layer")
-        request, rounding = self._precision
         chooser = PrecisionChooser(
-            *(self._profiler, rounding, request, self._space.entries),
+            *(self._profiler, *self._precision, self._space.entries),
             time_limit=self._time_limit,
             build=best.candidate.build,
         )

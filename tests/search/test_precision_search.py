@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import passsearch
 from passsearch.errors import UserError
 from passsearch.report import read_run, report_page
-from passsearch.results import PrecisionDecision, RunResult
+from passsearch.results import Compilation, PrecisionDecision, RunResult
 from passsearch.search.decision_choice import best_subset
 from passsearch.search.layer_table import LEAST_FACTOR, error_factor
 from passsearch.toolchain import Toolchain
@@ -116,7 +117,7 @@ def test_a_budget_that_nothing_reaches_ends_with_the_nearest_point(relax: Toolch
     [
         ({"precision": "weights"}, "Fewer bits need the error that they may cause"),
         ({"budget": 0.1}, "so `precision` has to be `weights` or `mixed`"),
-        ({"precision": "int8", "budget": 0.1}, '"float32", "weights" or "mixed"; got \'int8\''),
+        ({"precision": "int8", "budget": 0.1}, '"float32" or "weights" or "mixed"; got \'int8\''),
         ({"precision": "weights", "budget": 2.0}, "a number from 1e-06 to 1 (a share of the largest output)"),
         ({"precision": "weights", "budget": "much"}, "got 'much'"),
         ({"precision": "weights", "budget": "accuracy:0.1"}, "needs the labels of the samples; add: labels="),
@@ -147,8 +148,29 @@ def test_what_cannot_be_decided_is_refused_in_a_line(options: dict[str, object],
 def test_weights_are_narrowed_by_relax_on_cpus_only(options: dict[str, str], text: str, toolchain_of: Any) -> None:
     options = {"toolchain": "relax", **options}
     toolchain_of(options["toolchain"])
-    with pytest.raises(UserError, match=f"The precision of weights cannot be decided: .*{text}"):
-        passsearch.tune("zoo:resnet_tiny", precision="weights", budget=0.1, **options)  # type: ignore[arg-type]
+    for function in (passsearch.tune, passsearch.compile):
+        with pytest.raises(UserError, match=f"The precision of weights cannot be decided: .*{text}"):
+            function("zoo:resnet_tiny", precision="weights", budget=0.1, **options)  # type: ignore[operator]
+
+
+@pytest.mark.slow
+@pytest.mark.toolchain
+def test_compile_takes_the_precision_that_a_budget_allows(relax: Toolchain, tmp_path: Path) -> None:
+    compiled = passsearch.compile(
+        _network(tmp_path / "products.onnx"),
+        to=tmp_path / "deploy",
+        precision="mixed",
+        budget=0.05,
+        rivals=["onnxruntime"],
+        toolchain=relax.name,
+    )
+    document = Compilation.from_json(compiled)
+    assert isinstance(document.precision, PrecisionDecision) and document.precision.error <= 0.05
+    is_narrow = "NarrowWeights" in compiled.pipeline
+    assert (document.narrow is not None) == is_narrow == ("in fewer bits, with an error of" in compiled.summary)
+    assert compiled.expected["tolerance"] == pytest.approx(0.05 if is_narrow else 1.2e-4, rel=0.5)
+    command = [str(relax.python), str(tmp_path / "deploy" / "build_model.py")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.slow
