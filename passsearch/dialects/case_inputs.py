@@ -73,7 +73,7 @@ def with_samples(inputs: CheckInputs, file: Path) -> CheckInputs:
         UserError: The file is none of samples, lacks an input, or has an array of another shape or dtype.
     """
     arrays = read_samples(file)
-    unknown = next((name for name in arrays if name not in inputs.types), None)
+    unknown = next((name for name in arrays if name not in (*inputs.types, LABELS)), None)
     if unknown is not None:
         known = ", ".join(f"`{name}`" for name in inputs.types)
         guess = suggest_name(unknown, inputs.types) or f"its arrays are named like the inputs, which are {known}."
@@ -87,6 +87,9 @@ def with_samples(inputs: CheckInputs, file: Path) -> CheckInputs:
     ranges = {name: range_ for name in inputs.ranges if (range_ := _range(arrays[name]))}
     return CheckInputs(inputs.types, {**inputs.ranges, **ranges}, str(file), several.pop() if several else 1)
 
+
+LABELS = "labels"
+"""Name of the array of right classes, which may be in the file of samples."""
 
 _UNREADABLE = (
     *(OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError, MemoryError, OverflowError),

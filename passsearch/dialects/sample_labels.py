@@ -5,12 +5,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from passsearch.dialects.case_inputs import check_sizes
+from passsearch.dialects.case_inputs import LABELS, check_sizes
 from passsearch.dialects.contract import Array
 from passsearch.errors import UserError
-
-LABELS = "labels"
-"""Name of the array in a file of several."""
 
 _EXAMPLE = "numpy.save(FILE, labels), one whole number from 0 on for each sample, or for each of its rows"
 

@@ -76,7 +76,8 @@ def _network() -> CheckInputs:
 def test_samples_are_checked_and_timed_and_integers_are_drawn_from_them(tmp_path) -> None:
     file, rng = tmp_path / "samples.npz", np.random.default_rng(0)
     x = rng.standard_normal((5, 2, 3)).astype("float32")
-    np.savez(file, x=x, rate=np.array(16000), ids=rng.integers(0, 30522, (5, 4)))
+    # The right classes, for a budget of accuracy, may be in the same file.
+    np.savez(file, x=x, rate=np.array(16000), ids=rng.integers(0, 30522, (5, 4)), labels=np.arange(5))
     inputs = with_samples(_network(), file)
     assert checked_cases(inputs, (1, "zeros")) == (*(f"sample{number}" for number in range(5)), 1, "zeros")
     assert np.array_equal(timed_inputs(inputs)["x"], x[0])
