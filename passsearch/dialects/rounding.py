@@ -42,8 +42,12 @@ class Rounding(Protocol):
     def layers(self) -> Sequence[RoundedLayer]:
         """The calls of kernels that read weights, in order."""
 
-    def rounded(self, layer: tuple[str, int], arguments: Mapping[str, Any]) -> tuple[dict[str, Array], list[str]]:
+    def rounded(
+        self, layer: tuple[str, int], arguments: Mapping[str, Any]
+    ) -> tuple[dict[str, Array], dict[str, Array], list[str]]:
         """Return the weights of a call as a pass with these arguments would round them, and its notes on them.
+
+        Between them are the arguments by which the network rounds what these weights are multiplied with.
 
         Args:
             layer: Name of the kernel and number of the call.

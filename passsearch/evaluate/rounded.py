@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from passsearch.core import BuildOptions, Failure, Json, PassSpec
+from passsearch.core import MIXED, BuildOptions, Failure, Json, PassSpec
 from passsearch.dialects.case_inputs import SAMPLE
 from passsearch.dialects.contract import Array
 from passsearch.dialects.rounding import RoundedLayer
@@ -40,11 +40,13 @@ class RoundedOutputs:
         compared: Comparison with the reference.
         notes: What the pass that narrows weights notes about them.
         narrowed: Number of arrays of weights that are rounded.
+        activations: Number of products whose activations are rounded.
     """
 
     compared: VerifyFact
     notes: tuple[str, ...]
     narrowed: int
+    activations: int
 
 
 class RoundedWeights:
@@ -147,13 +149,17 @@ class RoundedWeights:
         cases: Sequence[int | str],
     ) -> Fact:
         verification, passes = self._verification, self._applier.compiler.passes_request(steps)
-        named = _digest(state, passes)
+        budget = self._session.budget
+        has_activations = budget is not None and budget.precision == MIXED
+        named = _digest(state, passes, has_activations)
         request = {
             **verification.device_request("round", self._folder / f"{FOLDER}-{named}"),
             "state": state,
             "passes": passes,
             "options": BuildOptions().to_json(),
             "rounding": self._session.dialect.weight_rounding,
+            "target": self._session.target,
+            "has_activations": has_activations,
             "reference": str(verification.reference),
             "cases": list(cases),
             "choices": [
@@ -184,4 +190,6 @@ def _digest(*parts: object) -> str:
 
 
 def _outputs(answer: Mapping[str, Any]) -> RoundedOutputs:
-    return RoundedOutputs(VerifyFact.from_fact(answer), tuple(answer["notes"]), answer["narrowed"])
+    return RoundedOutputs(
+        VerifyFact.from_fact(answer), tuple(answer["notes"]), answer["narrowed"], answer["activations"]
+    )

@@ -23,7 +23,7 @@ from passsearch.search.class_bound import widest_bound
 from passsearch.search.composition import has_kernel_schedules
 from passsearch.search.kernel_times import OutOfTime
 from passsearch.search.layer_table import MARGIN, LayerTable, Option, error_factor, root_sum, saved_s_of
-from passsearch.search.precision_request import PrecisionRequest
+from passsearch.search.precision_request import ACTIVATIONS, PrecisionRequest
 from passsearch.search.storage_times import StorageTimes
 
 PRECISION = "precision"
@@ -163,7 +163,9 @@ class PrecisionChooser:
                 continue
             for place, outputs in zip(saving, found, strict=True):
                 saved_s = self._table.saved[number][place]
-                if outputs.narrowed and saved_s is not None:
+                # Activations that cannot be rounded leave the option that rounds weights alone.
+                is_asked = outputs.activations or ACTIVATIONS not in self._table.storages[place].arguments
+                if outputs.narrowed and is_asked and saved_s is not None:
                     error = used_budget(outputs.compared, self._request.budget.bound)
                     self._table.options.append(Option(number, place, saved_s, error))
                 elif outputs.notes:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from passsearch.catalog import CatalogEntry
-from passsearch.core import Failure, Json, PassSpec, Pipeline
+from passsearch.core import FLOAT32, Failure, Json, PassSpec, Pipeline
 from passsearch.search.composition import Composer
 from passsearch.search.composition_records import Cost
+from passsearch.search.precision_request import ACTIVATIONS
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class TimedStorage:
         """The storage in the form of results; 0 is the default group of ``int8``, and 32 that of ``int4``."""
         storage = str(self.arguments["storage"])
         group = self.arguments.get("group", 32 if storage == "int4" else 0)
-        return {"storage": storage, "group": group, "activations": self.arguments.get("activations", "float32")}
+        return {"storage": storage, "group": group, "activations": self.arguments.get(ACTIVATIONS, FLOAT32)}
 
 
 class StorageTimes(Composer):

@@ -20,12 +20,14 @@ def compare_rounded(rounding: Rounding, network: RoundedNetwork, request: Mappin
     compared = []
     for choice in request["choices"]:
         weights: dict[str, Array] = {}
+        activations: dict[str, Array] = {}
         notes: list[str] = []
         for layer in choice:
-            values, lines = rounding.rounded((layer["kernel"], layer["call"]), layer["arguments"])
+            values, groups, lines = rounding.rounded((layer["kernel"], layer["call"]), layer["arguments"])
             weights |= values
+            activations |= groups
             notes += lines
-        network.take(weights)
+        network.take(weights | activations)
         answer = outputs.verify(
             network,
             inputs=inputs,
@@ -34,5 +36,5 @@ def compare_rounded(rounding: Rounding, network: RoundedNetwork, request: Mappin
             reference=Path(request["reference"]),
             total_s=request.get("total_s") or math.inf,
         )
-        compared.append({**answer, "notes": notes, "narrowed": len(weights)})
+        compared.append({**answer, "notes": notes, "narrowed": len(weights), "activations": len(activations)})
     return {"compared": compared}

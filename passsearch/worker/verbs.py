@@ -287,7 +287,8 @@ class Verbs:
 
     def do_round(self, request: Request) -> Answer:
         """Run a network whose weights are arguments with rounded weights, and compare its outputs for each choice."""
-        rounding = _function(request["rounding"])(self._module(request))
+        kind = _function(request["rounding"])
+        rounding = kind(self._module(request), request["target"], has_activations=request["has_activations"])
         if not Path(request["folder"]).exists():
             module = rounding.module
             for step in request["passes"]:

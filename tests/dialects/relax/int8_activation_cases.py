@@ -15,6 +15,7 @@ import numpy as np
 import tvm
 from narrow_cases import (
     FITTING,
+    PROCESSOR,
     RANDOM,
     TARGET,
     bare_product,
@@ -96,11 +97,11 @@ def arguments() -> None:
         module = fused(
             network(shape, lambda each, layout=layout, values=values: layout["body"](each, values), "float32")
         )
-        rounding = WeightRounding(module)
+        rounding = WeightRounding(module, PROCESSOR, has_activations=True)
         (layer,) = rounding.layers
         for storage, group in storages:
             chosen = {"storage": storage, "activations": "int8", **({"group": group} if group else {})}
-            weights, _ = rounding.rounded((layer.kernel, layer.call), chosen)
+            weights, sizes, _ = rounding.rounded((layer.kernel, layer.call), chosen)
             with TemporaryDirectory() as folder:
                 library = Path(folder, NETWORK)
                 with TARGET:
@@ -110,7 +111,7 @@ def arguments() -> None:
                 built.export_library(str(library))
                 machine = rounding.open(Artifact(Path(folder), 0, None), "cpu")
                 (plain,) = machine.run({"x": data})
-                machine.take(weights)
+                machine.take(weights | sizes)
                 (found,) = machine.run({"x": data})
             own = {kind: {**chosen, "activations": kind} for kind in ("float32", "int8")}
             expected = {kind: run(scheduled(narrow(module, **each)), data, TARGET) for kind, each in own.items()}

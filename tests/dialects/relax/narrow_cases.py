@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from small_modules import network, run
+from small_modules import kernel_calls, network, run
 from tvm import relax, tirx
 from tvm.relax import op, transform
 
@@ -29,7 +29,8 @@ from passsearch.standalone.relax.cpu_schedules import (
 from passsearch.standalone.relax.deployment.lowering import lower, target_options
 from passsearch.standalone.relax.graph_rewrites.merge_products import MergeProducts
 
-TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
+PROCESSOR = "llvm -mcpu=x86-64-v3"
+TARGET = tvm.target.Target(target_options(PROCESSOR))
 RANDOM = np.random.default_rng(0)
 STORAGES = (("bfloat16", 0), ("float16", 0), ("int8", 0), ("int8", 64), ("int4", 32), ("int4", 128))
 
@@ -400,6 +401,24 @@ def calls() -> None:
         print(json.dumps({**case, "rounded": bool(np.array_equal(values[1], expected)), "notes": notes(after)}))
 
 
+def two_storages() -> None:
+    """Two layers of one function, each in another storage."""
+    values, data = [weight(256, 256), weight(256, 256)], RANDOM.standard_normal((2, 256)).astype("float32")
+
+    def layers(*used: Any) -> Any:
+        body = lambda each: op.matmul(op.matmul(each, constant(used[0])), constant(used[1]))  # noqa: E731
+        return fused(network((2, 256), body, "float32"))
+
+    own = {f"matmul:{call}": {"storage": storage} for call, storage in enumerate(("bfloat16", "int4"))}
+    after = narrow(layers(*values), kernels=own)
+    rounded = [emulated(values[0].copy(), "bfloat16", 0, summed=(0,), axis=0)]
+    rounded.append(emulated(values[1].copy(), "int4", 32, summed=(0,), axis=0))
+    expected = run(scheduled(layers(*rounded)), data, TARGET)
+    deviation = np.abs(run(scheduled(after), data, TARGET) - expected).max() / np.abs(expected).max()
+    case = {"case": "two storages", "kind": "two storages", "deviation": float(deviation)}
+    print(json.dumps({**case, "kernels": kernel_calls(after)}))
+
+
 def wrong() -> None:
     module = fused(network((2, 128), lambda each: op.matmul(each, constant(weight(128, 256))), "float32"))
     cases: dict[str, dict[str, Any]] = {
@@ -428,4 +447,5 @@ if __name__ == "__main__":
     tables()
     special()
     calls()
+    two_storages()
     wrong()

@@ -44,7 +44,9 @@ adds up products of integers in groups; a sum of products of groups is then sche
 """
 
 from .activation_rounding import with_rounded_activations
+from .attention import is_attention
 from .call_copies import numbered_calls
+from .constants import constant_arguments, is_call_tir
 from .narrow_weights import NOTES, NarrowWeights, rounded_weights, storage_of
 from .pair_products import PairProducts
 from .schedule_cpu import PACKED, ScheduleCPU
@@ -57,6 +59,9 @@ __all__ = [
     "PairProducts",
     "ScheduleCPU",
     "ScheduleRows",
+    "constant_arguments",
+    "is_attention",
+    "is_call_tir",
     "numbered_calls",
     "rounded_weights",
     "storage_of",

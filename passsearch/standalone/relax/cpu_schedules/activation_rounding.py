@@ -6,7 +6,6 @@ a build for every layer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,23 +46,19 @@ def with_rounded_activations(module: Any) -> tuple[Any, dict[tuple[str, int, int
                 places.setdefault(name, []).insert(0, place)
         if name in places:
             functions[name] = function
-    found: dict[str, list[Any]] = {}
 
     def arguments_of(name: str, place: int, argument: Any) -> list[Any]:
-        if place not in places[name]:
-            return [argument]
-        found.setdefault(name, []).append(relax.const(tensor(np.zeros(1, "int32"))))
-        return [argument, found[name][-1]]
+        group = [relax.const(tensor(np.zeros(1, "int32")))] if place in places[name] else []
+        return [argument, *group]
 
     result = replace_functions(module, functions, arguments_of)
-    return result, dict(_by_call(result, places))
-
-
-def _by_call(module: Any, places: Mapping[str, list[int]]) -> Any:
-    """Yield the further constants of each call; the places are those among the arguments without them."""
-    for name, number, call in numbered_calls(module):
-        for before, place in enumerate(places.get(name, ())):
-            yield (name, number, place), call.args[1].fields[place + before + 1]
+    # By the calls of the module: equal functions have one name in the result.
+    calls = zip(numbered_calls(module), numbered_calls(result), strict=True)
+    return result, {
+        (name, number, place): call.args[1].fields[place + before + 1]
+        for (name, number, _), (*_, call) in calls
+        for before, place in enumerate(places.get(name, ()))
+    }
 
 
 def _rounded(function: Any, factor: Factor, place: int) -> Any:

@@ -15,6 +15,9 @@ from .constants import entries, is_call_tir
 SEPARATOR = ":"
 """Stands between the name of a function and the number of one of its calls."""
 
+_MARK = "passsearch.copy"
+"""Attribute that no function keeps."""
+
 
 def numbered_calls(module: Any) -> Iterator[tuple[str, int, Any]]:
     """Yield the name of the function, the number among its calls, and the call, in the order of the entry functions."""
@@ -45,12 +48,13 @@ def copied(module: Any, copies: Mapping[tuple[str, int], str]) -> Any:
         raise ValueError(f"no call {unknown[0][1]} of a function `{unknown[0][0]}`")
     functions = {variable.name_hint: function for variable, function in module.functions_items()}
     builder = relax.BlockBuilder()
-    variables = {copy: builder.add_func(functions[name], copy) for (name, _), copy in sorted(copies.items())}
+    originals = {copy: functions[name] for (name, _), copy in copies.items()}
+    # The builder makes typed variables, and one for equal functions: a mark tells the copies apart.
+    variables = {copy: builder.add_func(each.with_attr(_MARK, copy), copy) for copy, each in sorted(originals.items())}
     unused = {name for name, _ in copies} - {name for name, number in calls - copies.keys()}
     kept = {variable: function for variable, function in module.functions_items() if variable.name_hint not in unused}
-    result = tvm.IRModule(
-        {**kept, **dict(builder.get().functions_items())}, attrs=module.attrs, global_infos=module.global_infos
-    )
+    copied_functions = {variables[copy]: function for copy, function in originals.items()}
+    result = tvm.IRModule({**kept, **copied_functions}, attrs=module.attrs, global_infos=module.global_infos)
     replace = _replacement(copies, variables)
     for entry in entries(result):
         result.update_func(entry, tvm_ffi.structural_map(result[entry], (relax.Call, replace)))

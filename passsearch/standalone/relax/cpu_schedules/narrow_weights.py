@@ -128,7 +128,12 @@ def storage_of(arguments: Mapping[str, Any]) -> Storage:
 
 
 def rounded_weights(
-    function: Any, arguments: Mapping[int, Any], storage: Storage, *, least: int = LEAST_NUMBERS
+    function: Any,
+    arguments: Mapping[int, Any],
+    storage: Storage,
+    *,
+    least: int = LEAST_NUMBERS,
+    has_integers: bool = True,
 ) -> tuple[dict[int, Any], dict[int, int], list[str]]:
     """Return the float32 values that one call of a function would compute with, and the lines of ``NOTES``.
 
@@ -137,12 +142,14 @@ def rounded_weights(
         arguments: Constants of the call by place.
         storage: The storage.
         least: Numbers from which weights are narrowed.
+        has_integers: True if the processor has products of 8-bit integers.
 
     Returns:
         Values by place, for the weights that would be narrow; the size of the groups in which the other factor would be
         rounded, by the place of the weights; and the lines.
     """
-    narrow = _narrow(function, {place: [constant] for place, constant in arguments.items()}, storage, least=least)
+    own = {place: [constant] for place, constant in arguments.items()}
+    narrow = _narrow(function, own, storage, least=least, has_integers=has_integers)
     values = {
         place: layout.storage.rounded(values_of(arguments[place].value), layout.summed, layout.dimension)
         for place, layout in narrow.layouts.items()
