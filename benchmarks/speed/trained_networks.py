@@ -20,7 +20,7 @@ import onnxruntime
 
 import passsearch
 from benchmarks.common import RESULTS, markdown, network_session, options, ratio_text, read_rows, write_row
-from passsearch.results import Compilation, PrecisionDecision
+from passsearch.results import Compilation
 
 NETWORKS = ("products", "convolutions", "encoder")
 BUDGETS = ("accuracy:0", "accuracy:0.01", "accuracy:0.05")
@@ -60,17 +60,15 @@ def measure(file: Path, budget: str) -> dict[str, Any]:
         subprocess.run(command, check=True)
         after = np.load(scores)
         files = sum(each.stat().st_size for each in (deployment / "built").rglob("*") if each.is_file())
-    decision = document.precision
-    assert isinstance(decision, PrecisionDecision)
-    rival = document.measured_rivals["onnxruntime"]
+    decision, rival = document.narrow, document.measured_rivals.get("onnxruntime")
     return {
-        "layers": dict(Counter(each.text for each in decision.layers)),
-        "loss": decision.loss,
+        "layers": dict(Counter(each.text for each in decision.layers)) if decision else {"float32": 0},
+        "loss": decision.loss if decision else 0.0,
         "float32_accuracy": float((before.argmax(-1) == labels).mean()),
         "accuracy": float((after.argmax(-1) == labels).mean()),
         "other_class": float((before.argmax(-1) != after.argmax(-1)).mean()),
-        "gain": decision.gain if document.narrow else None,
-        "over_onnxruntime": rival.ratio.to_json(),
+        "gain": decision.gain if decision else None,
+        "over_onnxruntime": rival and rival.ratio.to_json(),
         "built_bytes": files,
     }
 
@@ -80,7 +78,7 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     heads = ("network, budget", "layers", "right, float32", "right", "another class", "/ float32", "/ ONNX Runtime")
     lines = [
         [
-            *(name, ", ".join(f"{number} {text}" for text, number in row["layers"].items())),
+            *(name, ", ".join(f"{number} {text}" if number else text for text, number in row["layers"].items())),
             *(f"{100 * row[key]:.1f} %" for key in ("float32_accuracy", "accuracy", "other_class")),
             *("–" if row["gain"] is None else f"{row['gain']:.2f}", ratio_text(row["over_onnxruntime"])),
         ]

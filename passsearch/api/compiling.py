@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,6 +13,7 @@ from passsearch.api.common import Progress, Sizes, network_session, open_evaluat
 from passsearch.api.compiled_function import own_toolchain
 from passsearch.api.compiled_network import CompiledNetwork
 from passsearch.api.narrow_weights import checked_budget, refuse_narrow_weights
+from passsearch.api.narrowing import export_narrowed, refuse_narrow_pipeline
 from passsearch.api.rivals import Rivals
 from passsearch.api.sizes import compile_sizes, read_sizes, size_record
 from passsearch.core import (
@@ -38,18 +40,13 @@ from passsearch.measure import Ratio, one_process_ratio
 from passsearch.results import (
     ChosenPipeline,
     Compilation,
-    NoPrecision,
-    PrecisionDecision,
     Reference,
     RivalComparison,
     StatedFailure,
     TriedPipeline,
 )
 from passsearch.search import (
-    PRECISION,
-    Gain,
     NetworkAnalysis,
-    PrecisionChooser,
     analyze_network,
     precision_request,
     recommended_sequences,
@@ -155,6 +152,8 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
                     refuse_narrow_weights(session)
                 # A name that does not exist is refused before the compiler imports the network.
                 named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
+                if error_budget is not None:
+                    refuse_narrow_pipeline(named)
                 check_replaceable(folder, network=session.model.sha256)
                 times: Any = {"seconds": seconds, "start": start, "report": report}
                 return _compile(session, named, folder, rivals=rivals, open_reason=open_reason, **times)
@@ -194,22 +193,31 @@ def _compile(
         report: Progress callback.
     """
     with open_evaluator(session, remember=False) as evaluator:
-        beside = Rivals.find(evaluator.session, rivals)
+        beside, asked = Rivals.find(evaluator.session, rivals), precision_request(evaluator.session, evaluator)
         analysis = analyze_network(evaluator.session, evaluator.network.summary)
         candidates = _candidates(evaluator, analysis, named)
         imported_s = monotonic() - start
         tried = list(_try(evaluator, candidates, time_limit=TimeLimit(seconds), report=report))
         candidate, built = _best(tried)
+        form, decision = call_form(evaluator.session.model), None
         choice = _choice(candidate, tried if named is None else [])
-        if evaluator.session.budget is not None:
-            report("measuring the error of every layer", 0, 0)
-        candidate, built, decision = _narrowed(evaluator, candidate, built)
-        report("exporting", 0, 0)
-        if isinstance(decision, PrecisionDecision) and candidate.name == PRECISION:
-            choice += f", with weights in fewer bits within a budget of {decision.budget:g}"
-        form = call_form(evaluator.session.model)
-        deployed = _export(evaluator, candidate, folder, choice=choice, form=form, open_reason=open_reason)
+        export: Any = partial(_export, evaluator, folder=folder, form=form, open_reason=open_reason)
         built_s = monotonic() - start - imported_s
+        if asked is not None:
+            report("deciding on the precision of every layer", 0, 0)
+            lead = partial(_lead, evaluator, first=built)
+            choices = {candidate: choice}
+            fewer = f"{choice}, in fewer bits within a budget of {asked[0].budget.text}"
+            candidate, built, decision, deployed = export_narrowed(
+                *(evaluator, asked, candidate, built),
+                lead=lead,
+                export=lambda chosen: export(chosen, choice=choices.get(chosen, fewer)),
+            )
+        else:
+            report("exporting", 0, 0)
+            deployed = export(candidate, choice=choice)
+        rest_s = monotonic() - start - imported_s - built_s
+        seconds_of = {"build": built_s + rest_s} if asked is None else {"build": built_s, "precision": rest_s}
         compilation = Compilation(
             schema=SCHEMA,
             compiled_at=timestamp(),
@@ -221,7 +229,7 @@ def _compile(
             classes=tuple(analysis.class_names),
             tried=tuple(_row(each) for each in tried),
             reference=Reference.from_json(evaluator.builder.source.to_json()),
-            seconds={"import": imported_s, "build": built_s},
+            seconds={"import": imported_s, **seconds_of},
             rivals={},
             python="" if session.cannot_run_reason else str(session.toolchain.python),
             rivals_reason="the comparison did not finish",
@@ -297,6 +305,14 @@ def _timed(evaluator: WorkerEvaluator, candidate: Candidate, built: Built, first
     return _Tried(candidate, built, ratio)
 
 
+def _lead(evaluator: WorkerEvaluator, candidate: Candidate, built: Built, *, first: Built) -> Ratio | Failure:
+    """Return the throughput of a candidate over the first's, or why it was not timed."""
+    timed = _timed(evaluator, candidate, built, first)
+    if isinstance(timed.built, Failure):
+        return timed.built
+    return timed.ratio or Failure("infra", "measure", "", "it was not timed beside float32")
+
+
 def _best(tried: Sequence[_Tried]) -> tuple[Candidate, Built]:
     """Return the fastest of those that were built; the first where none was timed."""
     right = [(each.ratio.value if each.ratio else 1.0, each.candidate, each.built) for each in tried]
@@ -308,33 +324,6 @@ def _best(tried: Sequence[_Tried]) -> tuple[Candidate, Built]:
         raise failure.as_error(f"`{name}` cannot be compiled: {failure.kind} in {failure.stage}: {failure.reason}.")
     _, candidate, made = max(built, key=lambda item: item[0])  # the first of equal ones
     return candidate, made
-
-
-def _narrowed(
-    evaluator: WorkerEvaluator, candidate: Candidate, built: Built
-) -> tuple[Candidate, Built, NoPrecision | PrecisionDecision | None]:
-    """Return the candidate in the precision that is asked for, if that is faster, and what was decided."""
-    asked = precision_request(evaluator.session, evaluator)
-    if asked is None:
-        return candidate, built, None
-    tried: list[_Tried] = []
-
-    def evaluate(narrow: Candidate) -> Gain | Failure:
-        made = evaluator.build_candidate(narrow)
-        if isinstance(made, Failure):
-            return made
-        tried.append(_timed(evaluator, narrow, made, built))
-        return Gain(narrow.pipeline, tried[-1].ratio.value if tried[-1].ratio else None)
-
-    entries = [*evaluator.session.catalog.entries.values()]
-    chooser = PrecisionChooser(evaluator, *asked, entries, build=candidate.build)
-    decision = chooser.decide(candidate.pipeline, evaluate)
-    if isinstance(decision, Failure):
-        return candidate, built, NoPrecision(StatedFailure(**vars(decision)))
-    for each in tried:
-        if each.ratio and each.ratio.value > 1 and not isinstance(each.built, Failure):
-            return each.candidate, each.built, decision
-    return candidate, built, decision
 
 
 def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:

@@ -60,7 +60,7 @@ def refuse_narrow_weights(session: Session, objectives: Sequence[Objective] = (T
     elif session.device_kind != "cpu":
         reason = f"weights are narrowed on CPUs only, and the target is `{session.target}`"
     elif session.model.cases:
-        reason = "the errors of several cases are not weighed; tune one function at one size"
+        reason = "the errors of several cases are not weighed; take one function at one size"
     elif not any(objective.is_speed for objective in objectives):
         reason = "it is decided by speed, which is no objective here"
     if reason:

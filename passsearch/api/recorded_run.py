@@ -7,7 +7,7 @@ from typing import Any
 
 from passsearch.api.common import catalog_paths, worker_limits
 from passsearch.catalog import check_factories
-from passsearch.core import ACCURACY, SHARE, Case, ErrorBudget, Limits, Pipeline, read_ranges
+from passsearch.core import ACCURACY, SHARE, WEIGHTS, Case, ErrorBudget, Limits, Pipeline, read_ranges
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     MeasurementPlans,
@@ -85,7 +85,8 @@ def _recorded_budget(decision: Mapping[str, Any] | None, bound: float, folder: P
     unit, labels = decision.get("unit", SHARE), (folder / LABELS_FILE).resolve()
     if unit == ACCURACY and not labels.is_file():
         raise UserError(f"`{labels}` is gone, by which the run was checked; tune again with --labels.")
-    return ErrorBudget(decision["budget"], unit, bound, labels if unit == ACCURACY else None)
+    precision = decision.get("precision", WEIGHTS)
+    return ErrorBudget(decision["budget"], unit, bound, labels if unit == ACCURACY else None, precision)
 
 
 def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder: Path) -> None:

@@ -209,7 +209,7 @@ class CatalogEntry:
             for values in combinations
         )
 
-    def tries_all_choices(self, parameter: str) -> "CatalogEntry":
+    def with_all_choices(self, parameter: str) -> "CatalogEntry":
         """Return the entry with all values of a parameter as alternatives, whose default is the first."""
         own = (replace(each, alternatives=each.choices) if each.name == parameter else each for each in self.parameters)
         return replace(self, parameters=tuple(own))

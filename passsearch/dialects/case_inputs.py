@@ -25,6 +25,9 @@ MOST_VALUES = 16
 SPARE_BYTES = 1 << 30
 """What a file of samples may hold beyond eight times its size: masks of ones pack well."""
 
+LABELS = "labels"
+"""Name of the array of right classes, which may be in the file of samples."""
+
 _EXAMPLE = "numpy.savez(FILE, {name}=array)"
 
 
@@ -87,9 +90,6 @@ def with_samples(inputs: CheckInputs, file: Path) -> CheckInputs:
     ranges = {name: range_ for name in inputs.ranges if (range_ := _range(arrays[name]))}
     return CheckInputs(inputs.types, {**inputs.ranges, **ranges}, str(file), several.pop() if several else 1)
 
-
-LABELS = "labels"
-"""Name of the array of right classes, which may be in the file of samples."""
 
 _UNREADABLE = (
     *(OSError, ValueError, EOFError, BadZipFile, AttributeError, TypeError, MemoryError, OverflowError),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from passsearch.core import Pipeline
 from passsearch.report.formatting import format_number
-from passsearch.report.precision import precision_lines
+from passsearch.report.precision import error_text, precision_lines
 from passsearch.report.rivals import beside_lines, busy_warning, engine_ahead, engine_name, stated_ratios
 from passsearch.report.sizes import other_sizes, size_table
 from passsearch.report.table import paragraph, paragraph_lines, table, text_width
-from passsearch.results import BUSY_PERCENT, ChosenPipeline, Compilation, FailedRival, TriedPipeline
+from passsearch.results import BUSY_PERCENT, ChosenPipeline, Compilation, FailedRival, PrecisionDecision, TriedPipeline
 
 FEW_PASSES = 3
 """Largest number of passes that are listed; the README in the folder lists more."""
@@ -35,14 +35,22 @@ def compiled_text(compilation: Compilation) -> str:
 def compiled_headline(compilation: Compilation) -> str:
     """Return how fast a network is and how that compares with the user's other engines, in a sentence."""
     rivals = compilation.measured_rivals
+    bits = _bits(compilation)
     if not rivals:
-        return f"Compiled by `{_name(compilation.pipeline) or 'the pipeline'}`; no other engine was beside it."
+        return f"Compiled{bits} by `{_name(compilation.pipeline) or 'the pipeline'}`; no other engine was beside it."
     ahead, network = engine_ahead(rivals), Path(compilation.model).name
     # All engines run in the same rounds, so the network has one latency.
     own_s = next(iter(rivals.values())).latency_s.median
     take = f"Take {ahead}: " if ahead else ""
-    bits = f" in fewer bits, with an error of {compilation.narrow.error:.2g}," if compilation.narrow else ""
     return f"{take}{network}{bits} runs in {format_number(own_s * 1e3)} ms, with {stated_ratios(rivals)}."
+
+
+def _bits(compilation: Compilation) -> str:
+    """Return the precision of a network, where one was asked for."""
+    if compilation.precision is None:
+        return ""
+    narrow = compilation.narrow
+    return f" in fewer bits ({error_text(narrow)})" if narrow else " in float32"
 
 
 def _tried(tried: TriedPipeline) -> tuple[str, str]:
@@ -62,7 +70,11 @@ def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     yield "outputs", f"checked against {reference.runtime}" if reference.runtime else f"not proven: {reference.reason}"
     if compilation.sizes:
         yield "other sizes", other_sizes(compilation.sizes)
-    yield from precision_lines(compilation.precision)
+    precision = compilation.precision
+    if isinstance(precision, PrecisionDecision) and precision.gain is not None and not compilation.narrow:
+        yield "precision", f"float32: what was decided has {precision.gain:.2f} times its throughput"
+    else:
+        yield from precision_lines(precision)
     yield "target", f"{compilation.target}, toolchain {compilation.toolchain}"
     for name, rival in compilation.rivals.items():
         if isinstance(rival, FailedRival):
@@ -70,7 +82,8 @@ def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     if compilation.rivals_reason:
         yield "not compared", compilation.rivals_reason
     compared = f", comparison {seconds['rivals']:.1f}" if "rivals" in seconds else ""  # earlier versions lacked it
-    yield "seconds", f"import {seconds['import']:.1f}, build and export {seconds['build']:.1f}{compared}"
+    decided = f", precision {seconds['precision']:.1f}" if "precision" in seconds else ""
+    yield "seconds", f"import {seconds['import']:.1f}, build and export {seconds['build']:.1f}{decided}{compared}"
     yield "files", compilation.folder
 
 

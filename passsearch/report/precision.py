@@ -93,6 +93,12 @@ def _classes(found: PrecisionDecision) -> Iterator[tuple[str, str]]:
         yield "too few samples", f"{few}, so a budget of {allowed} allows none; give more by --samples FILE.npz"
 
 
+def error_text(found: PrecisionDecision) -> str:
+    """Return the error of a decision in the unit of its budget."""
+    error = found.error if found.loss is None else found.loss
+    return f"{_amount(error, found.unit)} {_UNITS[found.unit]}"
+
+
 def _amount(share: float, unit: str) -> str:
     return f"{share:.2g}" if unit == SHARE else f"{100 * share:.3g} %"
 

@@ -113,7 +113,8 @@ class Compilation(Record):
         classes: Names of the architecture classes.
         tried: The pipelines that were tried.
         reference: What outputs were compared with.
-        seconds: Wall time of ``import``, ``build`` and ``rivals``, the comparison with other engines.
+        seconds: Wall time of ``import``, ``build``, ``precision`` (the decision on it) and ``rivals`` (the comparison
+            with other engines).
         rivals: The engines beside it, by name.
         rivals_reason: Why there are none.
         others_percent: Percentage of the cores' time that other processes and the host took during the comparison.
@@ -144,8 +145,9 @@ class Compilation(Record):
     def narrow(self) -> PrecisionDecision | None:
         """The decision by which the pipeline has fewer bits; ``None`` where all is in float32."""
         decision = self.precision
-        is_used = isinstance(decision, PrecisionDecision) and decision.pipeline == self.pipeline.passes
-        return decision if is_used else None  # type: ignore[return-value]
+        if isinstance(decision, PrecisionDecision) and decision.pipeline == self.pipeline.passes:
+            return decision
+        return None
 
     @property
     def measured_rivals(self) -> dict[str, Rival]:

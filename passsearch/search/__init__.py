@@ -18,7 +18,7 @@ from passsearch.search.pass_selection import (
     with_prerequisites,
 )
 from passsearch.search.precision import PRECISION, Gain, PrecisionChooser
-from passsearch.search.precision_request import precision_request
+from passsearch.search.precision_request import PrecisionRequest, precision_request
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import Counts, Scored, SearchOutcome
 from passsearch.search.repetition import Pairing
@@ -41,6 +41,7 @@ __all__ = [
     "NetworkAnalysis",
     "Pairing",
     "PrecisionChooser",
+    "PrecisionRequest",
     "Progress",
     "Run",
     "RunOptions",

@@ -44,5 +44,5 @@ def precision_request(session: Session, evaluator: WorkerEvaluator) -> tuple[Pre
     compared_with = f"the float32 outputs of {runtime or 'the import'}"
     entry = session.catalog.entry(NARROWING)
     if budget.precision == MIXED:
-        entry = entry.tries_all_choices(ACTIVATIONS)
+        entry = entry.with_all_choices(ACTIVATIONS)
     return PrecisionRequest(entry, budget, compared_with, check.sample_count), evaluator.rounding

@@ -14,7 +14,10 @@ import short_plans
 from onnx import TensorProto, helper, numpy_helper
 
 import passsearch
+from passsearch.api import compiling
+from passsearch.core import Interval
 from passsearch.errors import UserError
+from passsearch.measure import Ratio
 from passsearch.report import read_run, report_page
 from passsearch.results import Compilation, PrecisionDecision, RunResult
 from passsearch.search.decision_choice import best_subset
@@ -153,6 +156,37 @@ def test_weights_are_narrowed_by_relax_on_cpus_only(options: dict[str, str], tex
             function("zoo:resnet_tiny", precision="weights", budget=0.1, **options)  # type: ignore[operator]
 
 
+def test_a_pipeline_in_fewer_bits_is_not_decided_on(relax: Toolchain) -> None:
+    with pytest.raises(UserError, match="has the pass NarrowWeights, so there is no precision to decide on"):
+        passsearch.compile(
+            *("zoo:llama_tiny_decode",),
+            pipeline="narrow-int8-schedule-cpu",
+            precision="mixed",
+            budget=0.1,
+            toolchain=relax.name,
+        )
+
+
+@pytest.mark.parametrize(("lead", "is_narrow"), [(1.5, True), (0.9, False)])
+@pytest.mark.toolchain
+def test_fewer_bits_are_exported_only_if_they_are_faster(
+    lead: float, is_narrow: bool, relax: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "_lead", lambda *_, **__: Ratio(lead, Interval(lead, lead)))
+    compiled = passsearch.compile(
+        _network(tmp_path / "products.onnx"),
+        to=tmp_path / "deploy",
+        precision="weights",
+        budget=0.05,
+        rivals=[],
+        toolchain=relax.name,
+    )
+    decision = Compilation.from_json(compiled).precision
+    assert isinstance(decision, PrecisionDecision)
+    assert ("NarrowWeights" in compiled.pipeline) == is_narrow, compiled.report
+    assert ("float32: what was decided has 0.90 times" in compiled.report) == (lead == 0.9)
+
+
 @pytest.mark.slow
 @pytest.mark.toolchain
 def test_compile_takes_the_precision_that_a_budget_allows(relax: Toolchain, tmp_path: Path) -> None:
@@ -167,7 +201,8 @@ def test_compile_takes_the_precision_that_a_budget_allows(relax: Toolchain, tmp_
     document = Compilation.from_json(compiled)
     assert isinstance(document.precision, PrecisionDecision) and document.precision.error <= 0.05
     is_narrow = "NarrowWeights" in compiled.pipeline
-    assert (document.narrow is not None) == is_narrow == ("in fewer bits, with an error of" in compiled.summary)
+    assert (document.narrow is not None) == is_narrow == ("in fewer bits (0.0" in compiled.summary)
+    assert document.precision.pipeline is None or is_narrow or "float32: what was decided has 0." in compiled.report
     assert compiled.expected["tolerance"] == pytest.approx(0.05 if is_narrow else 1.2e-4, rel=0.5)
     command = [str(relax.python), str(tmp_path / "deploy" / "build_model.py")]
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
