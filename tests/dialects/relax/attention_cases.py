@@ -20,6 +20,7 @@ from tvm.relax import op, transform
 
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.standalone.relax.attention import FuseAttention, regions
+from passsearch.standalone.relax.attention.loops import ROWS
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, ScheduleRows
 from passsearch.standalone.relax.deployment.lowering import target_options
 from passsearch.standalone.relax.graph_rewrites.cut_fusion import CutFusion
@@ -92,6 +93,8 @@ class Case:
         axis: Axis of the softmax.
         dtype: Type of all numbers.
         read_again: True if something else reads the weights.
+        in_rows: True for keys that are transposed before the first product.
+        group: Heads of the query for each head of keys and values, which are repeated then.
     """
 
     query: tuple[int, ...]
@@ -102,6 +105,12 @@ class Case:
     axis: int = -1
     dtype: str = "float32"
     read_again: bool = False
+    in_rows: bool = False
+    group: int = 1
+
+    @property
+    def has_few_rows(self) -> bool:
+        return self.query[-2] < ROWS
 
 
 CASES = {
@@ -127,17 +136,43 @@ CASES = {
     "few rows": Case((2, 5, 8), 32, 16),
     "double precision": Case((2, 12, 8), 32, 16, dtype="float64"),
     "weights read again": Case((2, 12, 8), 32, 16, read_again=True),
+    "token": Case((1, 12, 1, 64), 37, 64, in_rows=True),
+    "token of groups": Case((2, 6, 1, 16), 64, 16, divided, in_rows=True, group=3),
+    "few rows of groups": Case(
+        (1, 4, 5, 8), 37, 12, lambda emit, scores: emit(op.add(scores, weight(4, 5, 37))), in_rows=True, group=2
+    ),
+    "groups": Case((2, 6, 13, 8), 37, 16, masked, in_rows=True, group=2),
+    "token of one head": Case((1, 1, 8), 32, 16, in_rows=True),
+    "token of one group": Case((1, 4, 1, 8), 32, 16, in_rows=True, group=4),
+    "few rows of a large group": Case((2, 12, 5, 8), 32, 16, in_rows=True, group=6),
+    "token of depth 12": Case((2, 1, 12), 32, 16, in_rows=True),
 }
+
+
+def repeated(emit: Emit, tensor: Any, times: int) -> Any:
+    """Return keys or values with every head repeated, as exporters write it."""
+    *leading, heads, rows, width = (int(size) for size in tensor.ty.shape.values)
+    single = emit(op.expand_dims(tensor, len(leading) + 1))
+    whole = emit(op.broadcast_to(single, (*leading, heads, times, rows, width)))
+    return emit(op.reshape(whole, (*leading, heads * times, rows, width)))
 
 
 def network(case: Case) -> Any:
     *leading, _, depth = case.query
     builder = relax.BlockBuilder()
     query = relax.Var("x", relax.TensorType(case.query, case.dtype))
-    keys = weight(*leading, depth, case.columns, dtype=case.dtype)
+    if case.group > 1:
+        leading[-1] //= case.group
+    shape = (case.columns, depth) if case.in_rows else (depth, case.columns)
+    keys = weight(*leading, *shape, dtype=case.dtype)
     values = weight(*leading, case.columns, case.width, dtype=case.dtype)
     with builder.function("main", [query]):
         with builder.dataflow():
+            if case.group > 1:
+                keys, values = (repeated(builder.emit, each, case.group) for each in (keys, values))
+            if case.in_rows:
+                rank = len(case.query)
+                keys = builder.emit(op.permute_dims(keys, [*range(rank - 2), rank - 1, rank - 2]))
             scores = case.between(builder.emit, builder.emit(op.matmul(query, keys)))
             weights = case.after(builder.emit, builder.emit(op.nn.softmax(scores, case.axis)))
             result = builder.emit(op.matmul(weights, values))
@@ -200,7 +235,9 @@ def outcome(sample: Sample, target: Any, module: Any, *, with_loops: bool) -> di
     same = sample.agrees(scheduled, target)
     if unscheduled is not None and same:
         same = sample.agrees(unscheduled, target)
-    names = [name for name in kernel_calls(scheduled) if name.startswith("attention")]
+    kernels = kernel_calls(scheduled)
+    names = [name for name in kernels if name.startswith("attention")]
+    stages = (*(FEW_ROWS if sample.case.has_few_rows else PACKED), *IN_VECTORS)
     functions = [scheduled[name] for name in names]
     return {
         "attentions": len(names),
@@ -208,13 +245,17 @@ def outcome(sample: Sample, target: Any, module: Any, *, with_loops: bool) -> di
         "well_formed": bool(relax.analysis.check_well_formed(fused)),
         "same": same,
         "scheduled": all(each.attrs and SCHEDULED in each.attrs for each in functions),
-        "vectors": all(has_vectors(each.script(), stage) for each in functions for stage in IN_VECTORS),
+        "vectors": all(has_vectors(each.script(), stage) for each in functions for stage in stages),
         # Other rules would take it before ``ScheduleCPU``, and pack all keys for every row.
         "packed_first": all("pragma_loop_partition_hint" in each.script() for each in functions),
+        "copies": [name for name in kernels if "transpose" in name or "broadcast" in name],
     }
 
 
-IN_VECTORS = ("products_update", "scores", "lane_maxima_update", "weights", "lane_sums_update", "results_update")
+PACKED, FEW_ROWS = ("products_update",), ("lane_products_update",)
+"""Stages of the first product, with packed keys and of few rows."""
+
+IN_VECTORS = ("scores", "lane_maxima_update", "weights", "lane_sums_update", "results_update")
 """Stages of an attention that take long unless the loop around their statement is a vector."""
 
 

@@ -143,7 +143,12 @@ def single_case() -> dict[str, Any]:
     """Merge only the second of two groups, and all but the second."""
     module = network((4, 16), two_layers, "float32")
     only, but = MergeProducts({"1": 1})(module), MergeProducts({"1": 0}, merge=True)(module)
-    return {"left": [product_count(each) for each in (only, but)], "regions": regions(module)}
+    few = [MergeProducts(merge=True, most_rows=rows)(module) for rows in (3, 4)]
+    return {
+        "left": [product_count(each) for each in (only, but)],
+        "up to 3 and 4 rows": [product_count(each) for each in few],
+        "regions": regions(module),
+    }
 
 
 def wrong_case(name: str) -> dict[str, Any]:

@@ -83,7 +83,9 @@ def _check_errors(errors: dict[str, str]) -> None:
 @pytest.mark.toolchain
 def test_outputs_are_refused_unless_a_tolerance_allows_them(relax: Toolchain) -> None:
     pipeline = passsearch.apply("zoo:llama_tiny_decode", "narrow-int8-schedule-cpu", toolchain=relax.name)
-    assert all("16384" in line for step in pipeline["steps"] for line in step.get("weights", ()))
+    lines = [line for step in pipeline["steps"] for line in step.get("weights", ())]
+    # Only the two products before a SwiGLU are large enough, as one.
+    assert {line.partition(": ")[2] for line in lines if "16384" not in line} <= {"64x352 in int8"}, lines
     text = str(pipeline["pipeline"]).replace('storage="int8"', 'least=64,storage="int8"')
     names = ["decoder-schedule-cpu", text]
     rows = {}

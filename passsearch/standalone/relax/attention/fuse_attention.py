@@ -27,10 +27,11 @@ FUSES_WITH_NOTHING = 8
 def FuseAttention(  # noqa: N802
     attentions: Mapping[str, int] | None = None, least_columns: int = LEAST_COLUMNS
 ) -> Any:
-    """Return a pass that makes one function of attentions in float32 of ``ROWS`` queries or more.
+    """Return a pass that makes one function of attentions in float32.
 
     Between the first product and the softmax there may be additions of masks, scales and selections; after it, a
-    selection that replaces NaN by 0.
+    selection that replaces NaN by 0. Keys and values that are repeated for a group of heads are read where they are
+    once. Attentions of fewer than ``ROWS`` queries become one function if their keys are transposed before the product.
 
     Args:
         attentions: 1 for a single attention that shall become one function, 0 for one that shall not, by its place
@@ -48,7 +49,7 @@ def FuseAttention(  # noqa: N802
         found = find_attentions(module)
         if unknown := set(chosen) - set(range(len(found))):
             raise ValueError(f"there is no attention {min(unknown)}; the network has {len(found)}")
-        fused = [each for place, each in enumerate(found) if chosen.get(place, each.shapes[1][-1] >= least_columns)]
+        fused = [each for place, each in enumerate(found) if chosen.get(place, each.columns >= least_columns)]
         if not fused:
             return module
         writer = _Writer(module, {attention.result: attention for attention in fused})
@@ -90,14 +91,22 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
             return inputs[-1]
 
         query, keys, values = map(add, (attention.query, attention.keys, attention.values))
-        columns = sizes(attention.keys)[-1]
+        columns = attention.columns
 
         def in_loops(operator: Operator) -> Operator:
             operands = (add(self._padded(each, columns)) if is_tensor(each) else each for each in operator.operands)
             return replace(operator, operands=tuple(operands))
 
         operators = [in_loops(operator) for operator in attention.operators]
-        result = attention_loops(query, keys, values, operators, replaces_nan=attention.replaces_nan)
+        result = attention_loops(
+            query,
+            keys,
+            values,
+            operators,
+            replaces_nan=attention.replaces_nan,
+            group=attention.group,
+            has_rows_of_keys=attention.has_rows_of_keys,
+        )
         function = te.create_prim_func([*inputs, result]).without_attr("global_symbol")
         function = function.with_attr("op_pattern", FUSES_WITH_NOTHING).with_attr(ATTENTION, 1)
         name = self.builder_.add_func(function, "attention")

@@ -13,6 +13,13 @@ ROWS, COLUMNS = 6, 16
 """Rows of scores that are computed together, and columns of a block of them. Six rows of one block have twelve sums in
 registers of 256 bits, and six rows of two blocks as many in registers of 512 bits."""
 
+LANES = 8
+"""Partial sums of each score of few rows, which are computed in one vector."""
+
+MOST_FEW_ROWS = 12
+"""Most rows that are computed together where a head of the query has fewer than ``ROWS``: their sums, one vector of
+values and one weight are in registers."""
+
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "relax.add": lambda x, y: x + y,
     "relax.subtract": lambda x, y: x - y,
@@ -47,13 +54,24 @@ def block_count(columns: int) -> int:
     return blocks + blocks % 2 if blocks > 1 else blocks
 
 
-def attention_loops(query: Any, keys: Any, values: Any, operators: Sequence[Operator], *, replaces_nan: bool) -> Any:
+def attention_loops(
+    query: Any,
+    keys: Any,
+    values: Any,
+    operators: Sequence[Operator],
+    *,
+    replaces_nan: bool,
+    group: int = 1,
+    has_rows_of_keys: bool = False,
+) -> Any:
     """Return the result of an attention, the last of its stages.
 
     The first stage packs the keys in blocks of columns; the others have a loop over tiles of ``ROWS`` rows. A row is
     divided by the sum of its weights after the second product, where it is shorter, as in FlashAttention (Dao et al.,
     NeurIPS 2022). Unlike there, a whole row of scores is computed before its weights, because the caches of a CPU hold
     it.
+
+    With fewer rows, a tile has those of all heads that share keys, which it reads once and where they are.
 
     Args:
         query: Tensor of the shape [..., rows, depth].
@@ -62,8 +80,10 @@ def attention_loops(query: Any, keys: Any, values: Any, operators: Sequence[Oper
         operators: The operators between the first product and the softmax. The last axis of their tensors has 1
             element, or as many as all blocks of columns.
         replaces_nan: True if a row without weights has the result 0.
+        group: Heads of the query, the axis before the rows, that share a head of keys and values.
+        has_rows_of_keys: True for keys of the shape [..., columns, depth], as they must be for few rows.
     """
-    return _Loops(query, keys, values, operators, replaces_nan).result()
+    return _Loops(query, keys, values, operators, replaces_nan, group, has_rows_of_keys).result()
 
 
 @dataclass(frozen=True)
@@ -78,6 +98,8 @@ class _Loops:
     values: Any
     operators: Sequence[Operator]
     replaces_nan: bool
+    group: int
+    has_rows_of_keys: bool
     zero: Any = field(default_factory=lambda: tirx.const(0.0, "float32"))
 
     @property
@@ -89,8 +111,12 @@ class _Loops:
         return int(self.query.shape[-2])
 
     @property
+    def has_few_rows(self) -> bool:
+        return self.rows < ROWS
+
+    @property
     def columns(self) -> int:
-        return int(self.keys.shape[-1])
+        return int(self.values.shape[-2])
 
     @property
     def blocks(self) -> int:
@@ -99,10 +125,14 @@ class _Loops:
     @property
     def of_scores(self) -> list[Any]:
         """Shape of the scores: parts, tiles, rows of a tile, blocks of columns, columns of a block."""
+        if self.has_few_rows:
+            parts = math.prod(self.leading) // self.group
+            return _shape(parts, 1, self.group * self.rows, self.blocks, COLUMNS)
         return _shape(math.prod(self.leading), -(-self.rows // ROWS), ROWS, self.blocks, COLUMNS)
 
     def result(self) -> Any:
-        scores = self._scores(self._products(self._packed_keys()))
+        products = self._products_of_few_rows() if self.has_few_rows else self._products(self._packed_keys())
+        scores = self._scores(products)
         maxima = self._reduce(scores, te.max, ("lane_maxima", "maxima"))
         weights = te.compute(self.of_scores, lambda *place: te.exp(scores[place] - maxima[place[:3]]), name="weights")
         sums = self._reduce(weights, te.sum, ("lane_sums", "sums"))
@@ -110,7 +140,10 @@ class _Loops:
 
         def output(*indices: Any) -> Any:
             *outer, row, place = indices
-            tile = (_ravel(outer, self.leading), row // ROWS, row % ROWS)
+            part = _ravel(outer, self.leading)
+            tile = (part, row // ROWS, row % ROWS)
+            if self.has_few_rows:
+                tile = (part // self.group, _index(0), part % self.group * self.rows + row)
             at_place = (*tile, place)
             result = results[at_place] / sums[tile]
             # Where all weights are 0, or one is NaN, each divided by their sum is NaN.
@@ -123,33 +156,63 @@ class _Loops:
         is_whole = self.columns % (self.blocks * COLUMNS) == 0
         return None if is_whole else block * COLUMNS + lane < self.columns
 
-    def _row(self, tile: Any, row: Any) -> Any:
-        """Return the row of the query; rows beyond the last repeat it, and nothing reads what they give."""
+    def _row(self, part: Any, tile: Any, row: Any) -> tuple[Any, Any]:
+        """Return the part and the row of the query; rows beyond the last repeat it, and nothing reads what they give.
+
+        The rows of few are those of one head of a group after another.
+        """
+        if self.has_few_rows:
+            return part * self.group + row // self.rows, row % self.rows
         index = tile * ROWS + row
-        return index if self.rows % ROWS == 0 else tirx.min(index, tirx.const(self.rows - 1, "int64"))
+        return part, index if self.rows % ROWS == 0 else tirx.min(index, tirx.const(self.rows - 1, "int64"))
 
     def _packed_keys(self) -> Any:
         def key(part: Any, block: Any, step: Any, lane: Any) -> Any:
-            value, exists = self._read(self.keys, part, step, block * COLUMNS + lane), self._exists(block, lane)
+            column, exists = block * COLUMNS + lane, self._exists(block, lane)
+            place = (column, step) if self.has_rows_of_keys else (step, column)
+            value = self._read_shared(self.keys, part, *place)
             return value if exists is None else tirx.if_then_else(tirx.likely(exists), value, self.zero)
 
-        depth = int(self.query.shape[-1])
-        return te.compute(_shape(math.prod(self.leading), self.blocks, depth, COLUMNS), key, name="keys")
+        depth, parts = int(self.query.shape[-1]), math.prod(self.leading) // self.group
+        return te.compute(_shape(parts, self.blocks, depth, COLUMNS), key, name="keys")
+
+    def _products_of_few_rows(self) -> Any:
+        """Return the products with keys as they are: of each score first ``LANES`` partial sums, then their sum."""
+        step = te.reduce_axis((0, int(self.query.shape[-1]) // LANES), "step")
+
+        def product(part: Any, tile: Any, row: Any, block: Any, lane: Any, place: Any) -> Any:
+            at, column = step * LANES + place, block * COLUMNS + lane
+            if self._exists(block, lane) is not None:  # columns beyond the last repeat it
+                column = tirx.min(column, tirx.const(self.columns - 1, "int64"))
+            head, row = self._row(part, tile, row)
+            return te.sum(self._read(self.query, head, row, at) * self._read_shared(self.keys, part, column, at), step)
+
+        by_lane = te.compute((*self.of_scores, *_shape(LANES)), product, name="lane_products")
+
+        def total(*at: Any) -> Any:
+            sums = [by_lane(*at, _index(place)) for place in range(LANES)]
+            while len(sums) > 1:  # in halves, as vectors are added up
+                half = len(sums) // 2
+                sums = [left + right for left, right in zip(sums[:half], sums[half:], strict=True)]
+            return sums[0]
+
+        return te.compute(self.of_scores, total, name="products")
 
     def _products(self, keys: Any) -> Any:
         step = te.reduce_axis((0, int(self.query.shape[-1])), "step")
 
         def product(part: Any, tile: Any, row: Any, block: Any, lane: Any) -> Any:
-            value = self._read(self.query, part, self._row(tile, row), step)
-            return te.sum(value * keys[part, block, step, lane], axis=step)
+            value = self._read(self.query, *self._row(part, tile, row), step)
+            shared = part // self.group if self.group > 1 else part
+            return te.sum(value * keys[shared, block, step, lane], axis=step)
 
         return te.compute(self.of_scores, product, name="products")
 
     def _scores(self, products: Any) -> Any:
         def score(part: Any, tile: Any, row: Any, block: Any, lane: Any) -> Any:
-            value, place = products[part, tile, row, block, lane], (self._row(tile, row), block * COLUMNS + lane)
+            value, (head, at) = products[part, tile, row, block, lane], self._row(part, tile, row)
             for operator in self.operators:
-                value = _apply(operator, value, part, place)
+                value = _apply(operator, value, head, (at, block * COLUMNS + lane))
             exists = self._exists(block, lane)
             return value if exists is None else tirx.Select(exists, value, tirx.const(-math.inf, "float32"))
 
@@ -175,12 +238,18 @@ class _Loops:
 
         def weighted_value(part: Any, tile: Any, row: Any, place: Any) -> Any:
             weight = weights[part, tile, row, column // COLUMNS, column % COLUMNS]
-            return te.sum(weight * self._read(self.values, part, column, place), axis=column)
+            shared = part // self.group if self.group > 1 and not self.has_few_rows else part
+            return te.sum(weight * self._read_shared(self.values, shared, column, place), axis=column)
 
         return te.compute((*self.of_scores[:3], *_shape(int(self.values.shape[-1]))), weighted_value, name="results")
 
     def _read(self, tensor: Any, part: Any, *place: Any) -> Any:
         indices = (*_unravel(part, self.leading), *place)
+        return tensor[indices]
+
+    def _read_shared(self, tensor: Any, part: Any, *place: Any) -> Any:
+        """Return an element of the keys or values, which have a part for each group."""
+        indices = (*_unravel(part, [int(size) for size in tensor.shape[:-2]]), *place)
         return tensor[indices]
 
 

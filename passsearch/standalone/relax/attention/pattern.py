@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from .loops import BINARY, RESHAPE, ROWS, SCORE, SELECTION, Operator
+from .loops import BINARY, LANES, MOST_FEW_ROWS, RESHAPE, ROWS, SCORE, SELECTION, Operator
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Attention:
         values: Operand of the shape [..., columns, width].
         operators: What happens between the first product and the softmax.
         replaces_nan: True if a row without weights has the result 0.
+        group: Heads of the query, the last of its leading axes, that share a head of keys and values.
+        has_rows_of_keys: True for keys of the shape [..., columns, depth].
     """
 
     result: Any
@@ -33,6 +36,13 @@ class Attention:
     values: Any
     operators: tuple[Operator, ...]
     replaces_nan: bool
+    group: int = 1
+    has_rows_of_keys: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of scores."""
+        return sizes(self.values)[-2]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -71,7 +81,7 @@ class _Block:
     def attentions(self) -> Iterator[Attention]:
         for variable in self._values:
             attention = self._attention(variable)
-            if attention is not None and _fits(attention):
+            if attention is not None and _fits(attention := self._shared(attention)):
                 yield attention
 
     def _attention(self, result: Any) -> Attention | None:
@@ -89,6 +99,38 @@ class _Block:
             return None
         query, keys, operators = found
         return Attention(result, query, keys, values, tuple(operators), replaces_nan)
+
+    def _shared(self, attention: Attention) -> Attention:
+        """Return an attention that reads keys and values before each is repeated for the heads of a group.
+
+        One of few rows reads the keys before they are transposed, too.
+        """
+        keys = self._operands(attention.keys, "relax.permute_dims")
+        rank = len(sizes(attention.keys))
+        if keys is None or not _swaps_last(self._values[attention.keys].attrs.axes, rank):
+            return attention
+        groups = [self._repeated(each) for each in (keys[0], attention.values)]
+        shared, values = groups if groups[0][1] == groups[1][1] else ((keys[0], 1), (attention.values, 1))
+        has_few_rows = sizes(attention.query)[-2:-1] < (ROWS,)
+        if shared[1] == 1 and not has_few_rows:
+            return attention
+        return replace(attention, keys=shared[0], values=values[0], group=shared[1], has_rows_of_keys=True)
+
+    def _repeated(self, variable: Any) -> tuple[Any, int]:
+        """Return the tensor whose heads, the third axis from the end, are repeated one by one, and how often."""
+        shape = sizes(variable)
+        repeated = (self._operands(variable, RESHAPE) or (None,))[0]
+        single = (self._operands(repeated, "relax.broadcast_to") or (None,))[0]
+        added = self._operands(single, "relax.expand_dims") or self._operands(single, RESHAPE) or (None,)
+        *leading, heads, times = sizes(repeated)[:-2] or (0, 0)
+        own = (*leading, heads, *shape[-2:])
+        is_found = (
+            shape == (*leading, heads * times, *shape[-2:])
+            and sizes(repeated) == (*leading, heads, times, *shape[-2:])
+            and sizes(single) == (*leading, heads, 1, *shape[-2:])
+            and sizes(added[0]) == own
+        )
+        return (added[0], times) if is_found else (variable, 1)
 
     def _without_selection(self, weights: Any) -> tuple[Any, bool]:
         """Return the weights before a selection that replaces NaN by 0, and whether there is one.
@@ -127,18 +169,38 @@ class _Block:
         return list(value.args)  # type: ignore[union-attr]
 
 
+def _swaps_last(axes: Any, rank: int) -> bool:
+    """Return True for the permutation that swaps the last two axes; without ``axes`` all are reversed."""
+    order = [*reversed(range(rank))] if axes is None else [int(axis) % rank for axis in axes]
+    return order == [*range(rank - 2), rank - 1, rank - 2]
+
+
 def _fits(attention: Attention) -> bool:
-    """Return True if all sizes are known, and the operands are of float32 and have the same leading sizes."""
+    """Return True if all sizes are known, and the operands are of float32 and have leading sizes that fit."""
+    query, keys, values, result = shapes = [*attention.shapes, sizes(attention.result)]
     parts = (attention.query, attention.keys, attention.values, attention.result)
-    shapes = [sizes(part) for part in parts]
-    rank = len(shapes[0])
+    rank = len(query)
     tensors = [each for operator in attention.operators for each in operator.operands if is_tensor(each)]
+    if rank < 2 or any(len(shape) != rank for shape in shapes):
+        return False
+    shared = query[:-2] if attention.group == 1 else (*query[:-3], query[-3] // attention.group)
     return (
-        rank >= 2
-        and all(len(shape) == rank and shape[:-2] == shapes[0][:-2] for shape in shapes)
-        and shapes[0][-2] >= ROWS
+        result[:-2] == query[:-2]
+        and all(shape[:-2] == shared for shape in (keys, values))
+        and (query[-2] >= ROWS or _fits_few_rows(attention))
         and all(str(part.ty.dtype) == "float32" for part in parts)
         and all(sizes(each) and str(each.ty.dtype) in ("float32", "bool") for each in tensors)
+    )
+
+
+def _fits_few_rows(attention: Attention) -> bool:
+    """Return True if an attention of few rows has keys that need no packing, and parts for several threads."""
+    *leading, rows, depth = sizes(attention.query)
+    return (
+        attention.has_rows_of_keys
+        and depth % LANES == 0
+        and attention.group * rows <= MOST_FEW_ROWS
+        and math.prod(leading) > attention.group
     )
 
 

@@ -16,10 +16,13 @@ ATTENTION = "passsearch.attention"
 """Attribute of a function that ``FuseAttention`` made, with the blocks that ``schedule_attention`` names."""
 
 STAGES = (
-    *("keys", "products", "scores", "lane_maxima", "maxima", "weights"),
+    *("products", "scores", "lane_maxima", "maxima", "weights"),
     *("results", "lane_sums", "sums", "attention"),
 )
-"""Names of these blocks."""
+"""Names of these blocks, but for ``keys`` before them, or ``lane_products`` where few rows read keys as they are."""
+
+
+LANE_PRODUCTS = "lane_products"
 
 
 def is_attention(function: Any) -> bool:
@@ -31,23 +34,32 @@ def schedule_attention(function: Any, registers: Registers) -> Any:
     """Return the scheduled function.
 
     The keys are packed first. Then threads share the tiles of rows. A tile goes through all stages while its scores are
-    in the nearest caches, and the sums of both products stay in registers.
+    in the nearest caches, and the sums of both products stay in registers. Few rows, a tile for all heads that share
+    keys, read these without packing.
 
     Raises:
         ScheduleError: TVM refuses a step.
     """
     schedule = s_tir.Schedule(function)
     # By their names: the order of the last ones depends on what the output reads first.
-    keys, products, scores, lane_maxima, maxima, weights = map(schedule.get_sblock, STAGES[:6])
-    results, lane_sums, sums, output = map(schedule.get_sblock, STAGES[6:])
+    products, scores, lane_maxima, maxima, weights = map(schedule.get_sblock, STAGES[:5])
+    results, lane_sums, sums, output = map(schedule.get_sblock, STAGES[5:])
     lanes = registers.bits // element_bits(function.params[-1].dtype)
-    _pack_keys(schedule, keys, lanes)
+    (first,) = (block.name_hint for block in map(schedule.get, schedule.get_producers(products)))
+    has_few_rows = first == LANE_PRODUCTS
+    if not has_few_rows:
+        _pack_keys(schedule, schedule.get_sblock("keys"), lanes)
     rows = int(schedule.get(schedule.get_loops(results)[2]).extent)
+    if has_few_rows:
+        _gather_rows(schedule, output, rows)
     tile, place, inner = _tile_output(schedule, output, rows=rows, lanes=lanes, registers=registers)
     schedule.compute_at(results, place, preserve_unit_loops=True)
     for stage in (sums, lane_sums, weights, maxima, lane_maxima, scores):
         schedule.compute_at(stage, tile, preserve_unit_loops=True)
-    _tile_scores(schedule, scores, products, lanes=lanes, registers=registers)
+    if has_few_rows:
+        _score_few_rows(schedule, scores, products, lanes=lanes)
+    else:
+        _tile_scores(schedule, scores, products, lanes=lanes, registers=registers)
     _sum_in_registers(schedule, results, number=3, lanes=int(schedule.get(inner[-1]).extent))
     unroll_tile(schedule, inner)
     for reduction in (lane_maxima, lane_sums):
@@ -65,6 +77,13 @@ def _pack_keys(schedule: Any, keys: Any, lanes: int) -> None:
     # Only the last blocks have columns that do not exist. TVM makes a loop of its own for them.
     schedule.annotate(block, "pragma_loop_partition_hint", 1)
     _vectorize(schedule, lane, lanes)
+
+
+def _gather_rows(schedule: Any, output: Any, rows: int) -> None:
+    """Make one loop of those over heads that share keys and over their rows."""
+    *_, heads, row, _ = schedule.get_loops(output)
+    _, members = schedule.split(heads, [None, rows // int(schedule.get(row).extent)], preserve_unit_iters=True)
+    schedule.fuse(members, row)
 
 
 def _tile_output(
@@ -104,6 +123,29 @@ def _tile_scores(schedule: Any, scores: Any, products: Any, *, lanes: int, regis
     schedule.unroll(block)
     _vectorize(schedule, lane, lanes)
     _sum_in_registers(schedule, products, number=4, lanes=lanes)
+
+
+def _score_few_rows(schedule: Any, scores: Any, products: Any, *, lanes: int) -> None:
+    """Compute the scores of all rows of a tile and of one block of columns at a time, and their sums column by column.
+
+    So a key is loaded once for all rows, and its sums stay in registers.
+    """
+    *_, row, block, lane = schedule.get_loops(scores)
+    schedule.reorder(block, row, lane)
+    schedule.compute_at(products, block, preserve_unit_loops=True)
+    schedule.unroll(row)
+    _vectorize(schedule, lane, lanes)
+    (partial,) = schedule.get_producers(products)
+    *_, row, _, column = schedule.get_loops(products)
+    schedule.reorder(column, row)
+    schedule.compute_at(partial, column, preserve_unit_loops=True)
+    schedule.unroll(row)
+    *_, row, _, _, lane, step = schedule.get_loops(partial)
+    schedule.reorder(step, row, lane)
+    schedule.unroll(step)
+    unroll_tile(schedule, [row, lane])
+    initial = schedule.decompose_reduction(partial, step)
+    unroll_tile(schedule, [schedule.get_loops(initial)[-4], schedule.get_loops(initial)[-1]])
 
 
 def _sum_in_registers(schedule: Any, product: Any, *, number: int, lanes: int) -> None:

@@ -13,7 +13,9 @@ scale, lie one after another. So a product reads one stream of them, too.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -28,6 +30,9 @@ from .words import Words
 
 LARGEST = 127
 """Largest magnitude of an integer of activations."""
+
+LANES = 8
+"""Numbers and words of activations that are rounded at a time."""
 
 LEAST = 1e-30
 """Magnitude from which activations are not rounded to zero: 127 over a smaller one may be infinite."""
@@ -97,9 +102,9 @@ class IntegerWords(Words):
             tirx.BufferRegion(buffer, [*rows, Range.from_min_extent(axes[-1] * size, size)])
             for buffer, size in ((data, step), (self._rounded, self._stride))
         )
+        buffers = (("int32", "largest", LANES), ("int32", "total", LANES), ("float32", "inverse", 1))
         largest, total, inverse = (
-            tirx.decl_buffer([1], dtype, name=f"{name}_{what}")
-            for dtype, what in (("int32", "largest"), ("int32", "total"), ("float32", "inverse"))
+            tirx.decl_buffer([count], dtype, name=f"{name}_{what}") for dtype, what, count in buffers
         )
         block = SBlock(
             iters,
@@ -113,12 +118,12 @@ class IntegerWords(Words):
         return nest(loops, sizes, SBlockRealize(loops, True, block))
 
     def _rounded_group(self, axes: Sequence[Any], largest: Any, total: Any, inverse: Any) -> Any:
-        """Return the statements that round one group.
+        """Return the statements that round one group, ``LANES`` numbers or words at a time.
 
         Args:
             axes: The indices of the rows, and that of the group.
-            largest: Holds the bits of the largest magnitude.
-            total: Holds the sum of all integers.
+            largest: Holds the bits of the largest magnitude of each lane, and then of all in the first.
+            total: Holds the sums of the integers of each lane, and then of all in the first.
             inverse: Holds the factor of the data.
         """
         *row, group = axes
@@ -130,32 +135,50 @@ class IntegerWords(Words):
         def store(word: Any, result: Any) -> Any:
             return tirx.BufferStore(self._rounded, result, [*row, group * self._stride + word])
 
-        def held(buffer: Any) -> Any:
-            return tirx.BufferLoad(buffer, [0])
+        def held(buffer: Any, lane: Any = 0) -> Any:
+            return tirx.BufferLoad(buffer, [lane])
 
-        place, word = tirx.Var("place", INDEX), tirx.Var("word", INDEX)
-        bits = tirx.reinterpret("int32", value(place)) & tirx.const(MAGNITUDE, "int32")
+        def in_lanes(count: int, statement: Callable[[Any, Any], Any]) -> Any:
+            """Return a loop of a statement for every place, and its lane, in vectors."""
+            lanes = math.gcd(count, LANES)
+            vector, lane = tirx.Var("vector", INDEX), tirx.Var("lane", INDEX)
+            body = tirx.For(lane, 0, lanes, tirx.ForKind.VECTORIZED, statement(vector * lanes + lane, lane))
+            return nest([vector], [count // lanes], body)
+
+        def filled(buffer: Any) -> Any:
+            return in_lanes(LANES, lambda place, _: tirx.BufferStore(buffer, tirx.const(0, "int32"), [place]))
+
+        def gathered(buffer: Any, combine: Callable[[Any, Any], Any]) -> Any:
+            return tirx.BufferStore(buffer, functools.reduce(combine, (held(buffer, at) for at in range(LANES))), [0])
+
+        def larger(place: Any, lane: Any) -> Any:
+            bits = tirx.reinterpret("int32", value(place)) & tirx.const(MAGNITUDE, "int32")
+            return tirx.BufferStore(largest, tirx.max(held(largest, lane), bits), [lane])
+
+        def packed(word: Any, lane: Any) -> Any:
+            integers = [
+                tirx.Cast("int32", tirx.nearbyint(value(word + byte * words) * held(inverse))) for byte in range(BYTES)
+            ]
+            parts = [
+                (each & tirx.const(255, "int32")) << tirx.const(8 * byte, "int32") for byte, each in enumerate(integers)
+            ]
+            added = functools.reduce(operator.add, integers, held(total, lane))
+            return tirx.SeqStmt(
+                [store(word, functools.reduce(operator.or_, parts)), tirx.BufferStore(total, added, [lane])]
+            )
+
         magnitude = tirx.reinterpret("float32", held(largest))
         most = tirx.const(LARGEST, "float32")
         quotient = tirx.Select(magnitude < LEAST, tirx.const(0.0, "float32"), most / magnitude)
-        integers = [
-            tirx.Cast("int32", tirx.nearbyint(value(word + byte * words) * held(inverse))) for byte in range(BYTES)
-        ]
-        parts = [
-            (each & tirx.const(255, "int32")) << tirx.const(8 * byte, "int32") for byte, each in enumerate(integers)
-        ]
-        packed, added = functools.reduce(lambda left, right: left | right, parts), sum(integers[1:], integers[0])
         return tirx.SeqStmt(
             [
-                tirx.BufferStore(largest, tirx.const(0, "int32"), [0]),
-                nest([place], [step], tirx.BufferStore(largest, tirx.max(held(largest), bits), [0])),
+                filled(largest),
+                in_lanes(step, larger),
+                gathered(largest, tirx.max),
                 tirx.BufferStore(inverse, quotient, [0]),
-                tirx.BufferStore(total, tirx.const(0, "int32"), [0]),
-                nest(
-                    [word],
-                    [words],
-                    tirx.SeqStmt([store(word, packed), tirx.BufferStore(total, held(total) + added, [0])]),
-                ),
+                filled(total),
+                in_lanes(words, packed),
+                gathered(total, operator.add),
                 store(words, held(total) * tirx.const(-self._storage.offset, "int32")),
                 store(words + 1, tirx.reinterpret("int32", magnitude / most)),
             ]

@@ -27,7 +27,7 @@ LEAST_BYTES = 1 << 20
 LEAST_STREAM_BYTES = 1 << 16
 """The same for narrow weights in streams: all layers of a network together are larger than any cache."""
 
-STREAM_STEPS = 8
+STREAM_STEPS = 4
 """Steps of a sum over a stream between a prefetch and the use."""
 
 LEAST_ROWS = 4

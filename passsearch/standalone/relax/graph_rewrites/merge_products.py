@@ -20,13 +20,16 @@ from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 
-def MergeProducts(groups: Mapping[str, int] | None = None, merge: bool = False) -> Any:  # noqa: N802
+def MergeProducts(  # noqa: N802
+    groups: Mapping[str, int] | None = None, merge: bool = False, most_rows: int | None = None
+) -> Any:
     """Return a pass that makes one product of those that share their left operand and have constant weights.
 
     Args:
         groups: 1 for a group of products that shall become one, 0 for one that shall not, by its place among all
             groups of the network, as text.
         merge: Whether all other groups become one product.
+        most_rows: Rows of the operand up to which ``merge`` does that; ``None`` for any number.
 
     Raises:
         ValueError: A value is not 0 or 1, or a place is not that of a group.
@@ -35,11 +38,14 @@ def MergeProducts(groups: Mapping[str, int] | None = None, merge: bool = False) 
     if wrong := [value for value in values.values() if value not in (0, 1)]:
         raise ValueError(f"a group has 0 or 1; got {wrong[0]}")
 
+    def is_merged(place: int, group: _Group) -> bool:
+        return bool(values.get(place, merge and (most_rows is None or group.rows <= most_rows)))
+
     def convert(module: Any, _context: Any) -> Any:
         all_groups = list(_find_groups(module))
         if unknown := set(values) - set(range(len(all_groups))):
             raise ValueError(f"there is no group {min(unknown)}; the network has {len(all_groups)}")
-        to_merge = [group for place, group in enumerate(all_groups) if values.get(place, merge)]
+        to_merge = [group for place, group in enumerate(all_groups) if is_merged(place, group)]
         if not to_merge:
             return module
         writer = _Writer(module, to_merge)
@@ -98,6 +104,11 @@ class _Group:
     def results(self) -> list[Any]:
         """The variables whose values are columns of the one product."""
         return [product.biased if self.has_biases else product.variable for product in self.products]
+
+    @property
+    def rows(self) -> int:
+        """Rows of the operand."""
+        return math.prod(int(extent) for extent in self.products[0].call.args[0].ty.shape.values[:-1])
 
     @property
     def shapes(self) -> str:
