@@ -15,6 +15,9 @@ from .sizes import CHUNKS, MIN_CHUNKS, MIN_PARALLEL_ELEMENTS, dividing_lanes, la
 from .sizes import vector_lanes as overlapping_lanes
 from .tiling import MIN_LANES
 
+MOST_STRIDE = 4
+"""Largest distance of what neighbouring results read, in elements, from which a vector of them pays."""
+
 LEAST_STEPS = 256
 """Fewest elements for each result from which partial results in vectors pay."""
 
@@ -67,7 +70,7 @@ def schedule_reduction(
             pass
         changed = schedule.copy()
         try:
-            if not is_contiguous and _reduce_in_registers(changed, block, spatial, lanes=lanes):
+            if not is_contiguous and _reduce_in_registers(changed, block, reads, spatial, lanes=lanes):
                 return changed
         except s_tir.schedule.ScheduleError:
             pass  # TVM refuses, for example, a block that others read in another order
@@ -126,12 +129,14 @@ def _reduce_neighbours(
     return True
 
 
-def _reduce_in_registers(schedule: Any, block: Any, spatial: list[Any], *, lanes: int) -> bool:
-    """Reduce a vector of results in a register and then store it; return False if there are too few for a vector.
+def _reduce_in_registers(schedule: Any, block: Any, reads: list[Access], spatial: list[Any], *, lanes: int) -> bool:
+    """Reduce a vector of results in a register and then store it; return False if that does not fit.
 
     The last vector of an axis overlaps with the one before where vectors do not divide it.
     """
-    width = overlapping_lanes(spatial[-1][1].dom, lanes) if spatial else 1
+    if not spatial or any(_stride(access, spatial[-1][1]) > MOST_STRIDE for access in reads):
+        return False
+    width = overlapping_lanes(spatial[-1][1].dom, lanes)
     if width < MIN_LANES or len(schedule.get(block.block_rv).writes) != 1:
         return False
     copy = schedule.cache_write(block.block_rv, 0, "global")
@@ -150,3 +155,8 @@ def _reduce_in_registers(schedule: Any, block: Any, spatial: list[Any], *, lanes
     initial = schedule.decompose_reduction(block.block_rv, steps[0])
     schedule.vectorize(schedule.get_loops(initial)[-1])
     return True
+
+
+def _stride(access: Access, axis: Any) -> float:
+    """Return the distance, in elements, of what is read for two neighbours along an axis."""
+    return access.stride_bytes(axis) * access.size / max(access.bytes, 1)

@@ -208,7 +208,8 @@ class Scheduler:
             lanes = largest_divisor(size, self._lanes)
             outer, count = schedule.fuse(*loops), size // lanes
             # TVM does not see that 5 to 7 elements that go on in the next row are neighbours, and reads one by one.
-            is_odd = lanes < MIN_LANES or self._lanes % lanes > 0
+            # A loop over single elements is left to LLVM, which makes vectors of it.
+            is_odd = lanes > 1 and (lanes < MIN_LANES or self._lanes % lanes > 0)
             if is_odd and MIN_LANES <= self._lanes <= size and is_plain and can_be_flat(self._schedule, block):
                 lanes, count = self._lanes, part_count(size, self._lanes)
                 self._flat.append(block.name)
