@@ -99,7 +99,8 @@ def _flat_indices(block: Any, tests: Sequence[Any], tile_loops: Mapping[Any, int
     if len(tests) != 1 or not isinstance(tests[0], tirx.LT) or not isinstance(tests[0].b, tirx.IntImm):
         return []
     index = _whole_tile(tests[0].a, total, tile_loops, analyzer) if int(tests[0].b) == total else None
-    indices, inner = [], total
+    indices: list[Any] = []
+    inner = total
     for size in sizes if index is not None else ():
         inner //= size
         outer = index // tirx.IntImm(INDEX, inner) if inner > 1 else index
