@@ -136,19 +136,24 @@ def ratio_text(ratio: Mapping[str, Any] | None, digits: int = 2) -> str:
 
 
 @contextmanager
-def first_in_line() -> Iterator[None]:
-    """Run the threads of this process, and what they start, before all others of the machine, where that is allowed."""
-    _schedule(os.SCHED_FIFO, FIRST)
+def first_in_line(*others: int) -> Iterator[None]:
+    """Run the threads of this process, and what they start, before all others of the machine, where that is allowed.
+
+    Args:
+        others: Further processes, by id.
+    """
+    _schedule(os.SCHED_FIFO, FIRST, others)
     try:
         yield
     finally:
-        _schedule(os.SCHED_OTHER, 0)
+        _schedule(os.SCHED_OTHER, 0, others)
 
 
-def _schedule(policy: int, priority: int) -> None:
-    for thread in Path("/proc/self/task").iterdir():
-        with suppress(PermissionError, ProcessLookupError):  # it may have ended meanwhile
-            os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
+def _schedule(policy: int, priority: int, others: Sequence[int]) -> None:
+    for process in ("self", *others):
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(PermissionError, ProcessLookupError):  # it may have ended meanwhile
+                os.sched_setscheduler(int(thread.name), policy, os.sched_param(priority))
 
 
 def note(text: str, done: int = 0, total: int = 0) -> None:

@@ -105,7 +105,7 @@ def _idle_share(
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return Markdown: a line for each network, with both shares."""
     lines = [
-        [name, *(f"{100 * row['before'][each]:.1f} / {100 * row['after'][each]:.1f}" for each in map(str, THREADS))]
+        [name, *(f"{100 * row['before'][each]:.1f}/{100 * row['after'][each]:.1f}" for each in map(str, THREADS))]
         for name, row in rows.items()
     ]
     return markdown(("network, idle %", *(f"{count} threads" for count in THREADS)), lines)

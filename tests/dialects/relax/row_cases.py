@@ -17,6 +17,7 @@ from tvm.relax import op, transform
 
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.deployment.legalization import replace_functions
 from passsearch.standalone.relax.deployment.lowering import target_options
 from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
 from passsearch.standalone.relax.graph_rewrites.row_kernels import FuseRows
@@ -73,6 +74,8 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "written softmax": ((3, 20, 48), written_softmax),
     "softmax": ((3, 20, 48), lambda emit, data: emit(op.nn.softmax(data))),
     "softmax of a prime length": ((3, 20, 37), lambda emit, data: emit(op.nn.softmax(data))),
+    "softmax of a long prime length": ((3, 20, 131), lambda emit, data: emit(op.nn.softmax(data))),
+    "logarithm of softmax": ((3, 20, 48), lambda emit, data: emit(op.nn.log_softmax(data))),
     "softmax of few long rows": ((2, 4096), lambda emit, data: emit(op.nn.softmax(data))),
     "layer norm of TVM": (
         (30, 64),
@@ -118,6 +121,7 @@ def case(name: str, target: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    replace_functions()
     for processor, target in TARGETS.items():
         for name in NETWORKS:
             print(json.dumps({"case": f"{name} on {processor}", **case(name, target)}), flush=True)

@@ -143,6 +143,12 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
         lambda value: op.nn.relu(op.nn.pad(op.permute_dims(value, [0, 2, 3, 1]), [0, 0, 1, 1, 2, 2, 0, 0])),
     ),
     "pool": ((1, 16, 9, 9), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2, padding=1)),
+    "pool of an odd width": ((1, 7, 12, 38), lambda value: op.nn.max_pool2d(value, (2, 2))),
+    "pool of stride and an odd width": ((1, 7, 12, 39), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2)),
+    "pool by counts": (
+        (1, 5, 9, 13),
+        lambda value: op.nn.avg_pool2d(value, (3, 3), padding=1, count_include_pad=False),
+    ),
     "mean": ((1, 32, 7, 7), lambda value: op.mean(value, [2, 3], keepdims=True)),
     "softmax": ((12, 64), lambda value: op.nn.softmax(value, axis=-1)),
     "layer norm": ((1, 9, 64), lambda value: op.nn.layer_norm(value, weight(64), weight(64), axes=-1)),
@@ -151,6 +157,8 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "product in int64": product(8, 64, 48, dtype="int64"),
     "product in int8": product(8, 64, 48, dtype="int8"),
     "elementwise": ((1, 17, 300), lambda value: op.multiply(op.tanh(value), value)),
+    "elementwise of odd sizes": ((3, 7, 11, 23), lambda value: op.multiply(op.tanh(value), value)),
+    "elementwise of sizes of six": ((3, 2, 1031), lambda value: op.sqrt(op.multiply(value, value))),
     "transpose": ((1, 12, 40, 16), lambda value: op.permute_dims(value, [0, 2, 1, 3])),
     "channels last": ((2, 64, 32, 40), lambda value: op.permute_dims(value, [0, 2, 3, 1])),
     "channels first": ((1, 64, 48, 48), lambda value: op.permute_dims(value, [0, 3, 1, 2])),
@@ -171,11 +179,16 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     ),
     "sum of all": ((300, 100), lambda value: op.sum(value)),
     "sum of a prime number": ((2, 1009), lambda value: op.sum(value, 1)),
+    "sums of images of an odd width": ((3, 5, 19, 29), lambda value: op.sum(op.multiply(value, value), [2, 3])),
     "variance of an image": ((1, 20, 28, 28), lambda value: op.variance(value, [1, 2, 3], keepdims=True)),
     "minima of groups": ((3, 8, 2048), lambda value: op.min(value, 2)),
     "sums of many rows": ((4, 64, 17, 16), lambda value: op.sum(value, [2, 3])),
     "sums of many rows in int32": ((64, 512), lambda value: op.sum(value, 1)),
     "single number": ((12, 64), lambda value: op.subtract(value, op.sum(value))),
+    "scattered rows": (
+        (19, 13),
+        lambda value: op.scatter_nd(value, relax.const(np.array([[3], [17], [5]])), weight(3, 13)),
+    ),
     "argmax": ((8, 100), lambda value: op.argmax(value, axis=-1)),
 }
 
@@ -210,6 +223,7 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
         "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
         "lanes": max(map(int, re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", text)), default=0),
         "packed": "_packed(" in text,
+        "starts_threads": "T.parallel(" in text,
         "tests": "T.if_then_else(" in text,
         "overlaps": "T.min(" in text and "T.where(" not in text,
     }

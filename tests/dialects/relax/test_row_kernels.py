@@ -11,6 +11,8 @@ KERNELS = {
     "written softmax": (4, 1, 1),
     "softmax": (1, 1, 1),
     "softmax of a prime length": (1, 1, 1),
+    "softmax of a long prime length": (1, 1, 1),
+    "logarithm of softmax": (1, 1, 1),
     "softmax of few long rows": (1, 1, 0),  # two rows would be work for two threads at most
     "layer norm of TVM": (1, 1, 0),  # one reduction has two results
     "mean read elsewhere": (6, 6, 1),
@@ -20,7 +22,7 @@ KERNELS = {
 """Kernels without and with ``FuseRows``, and functions that ``ScheduleRows`` schedules, by network."""
 
 
-WIDENED = {"softmax of a prime length", "layer norm of odd size"}
+WIDENED = {"softmax of a prime length", "softmax of a long prime length", "layer norm of odd size"}
 """Networks whose reductions have a size that no vector divides."""
 
 

@@ -7,6 +7,7 @@ reduction must not take an element twice, so its last vector has the initial val
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ COMBINATIONS = (tirx.Add, tirx.Mul, tirx.Max, tirx.Min)
 """How a reduction takes an element. TVM splits only those whose initial value is neutral."""
 
 
-def overlap_tiles(function: Any, *, left_out: Collection[str] = ()) -> Any:
+def overlap_tiles(function: Any, *, left_out: Collection[str] = (), flat: Collection[str] = ()) -> Any:
     """Return a scheduled function whose tiles overlap where a size is no multiple of them.
 
     The loops of a tile are those that are unrolled or in vectors. All that a tile reads must be stored before the loop
@@ -36,6 +37,7 @@ def overlap_tiles(function: Any, *, left_out: Collection[str] = ()) -> Any:
     Args:
         function: The function.
         left_out: Names of blocks that are left as they are.
+        flat: Names of blocks whose loops are one loop over all elements, in their order.
     """
     analyzer = Analyzer()
     tile_loops: dict[Any, int] = {}
@@ -48,6 +50,9 @@ def overlap_tiles(function: Any, *, left_out: Collection[str] = ()) -> Any:
     def with_whole_tiles(realize: Any) -> Any:
         name = realize.block.name_hint.removesuffix("_init").removesuffix("_update")
         values, tests = list(realize.iter_values), _conjuncts(realize.predicate)
+        if name in flat:
+            indices = _flat_indices(realize.block, tests, tile_loops, analyzer)
+            return SBlockRealize(indices, tirx.const(True), realize.block) if indices else realize
         left = [
             test for test in tests if name in left_out or not _replace_tested_index(test, values, tile_loops, analyzer)
         ]
@@ -80,16 +85,39 @@ def _replace_tested_index(test: Any, values: list[Any], tile_loops: Mapping[Any,
     place = next(places, None)
     if place is None:
         return False
-    index = values[place]
+    index = _whole_tile(values[place], int(test.b), tile_loops, analyzer)
+    if index is None:
+        return False
+    values[place] = index
+    return True
+
+
+def _flat_indices(block: Any, tests: Sequence[Any], tile_loops: Mapping[Any, int], analyzer: Any) -> list[Any]:
+    """Return the indices of an element in whole vectors of all elements; none if the tests are of another kind."""
+    sizes = [int(axis.dom.extent) for axis in block.iter_vars]
+    total = math.prod(sizes)
+    if len(tests) != 1 or not isinstance(tests[0], tirx.LT) or not isinstance(tests[0].b, tirx.IntImm):
+        return []
+    index = _whole_tile(tests[0].a, total, tile_loops, analyzer) if int(tests[0].b) == total else None
+    indices: list[Any] = []
+    inner = total
+    for size in sizes if index is not None else ():
+        inner //= size
+        outer = index // tirx.IntImm(INDEX, inner) if inner > 1 else index
+        indices.append(outer % tirx.IntImm(INDEX, size) if indices else outer)
+    return indices
+
+
+def _whole_tile(index: Any, extent: int, tile_loops: Mapping[Any, int], analyzer: Any) -> Any:
+    """Return an index in tiles of which the last begins earlier; ``None`` if it is in no tile."""
     tile = {variable: size for variable, size in tile_loops.items() if mentions(index, variable)}
     begin = substitute(index, {variable: tirx.IntImm(INDEX, 0) for variable in tile})
     last = substitute(index, {variable: tirx.IntImm(INDEX, size - 1) for variable, size in tile.items()})
     size = analyzer.simplify(last - begin + 1)
-    if not tile or not isinstance(size, tirx.IntImm) or int(size) > int(test.b):
-        return False
-    latest_begin = tirx.IntImm(INDEX, int(test.b) - int(size))
-    values[place] = tirx.min(analyzer.simplify(begin), latest_begin) + analyzer.simplify(index - begin)
-    return True
+    if not tile or not isinstance(size, tirx.IntImm) or int(size) > extent:
+        return None
+    latest_begin = tirx.IntImm(INDEX, extent - int(size))
+    return tirx.min(analyzer.simplify(begin), latest_begin) + analyzer.simplify(index - begin)
 
 
 def read_repeated_columns(function: Any, weights: Any, packing: Packing) -> Any:
@@ -185,7 +213,7 @@ def widen_reductions(function: Any, *, lanes: int, names: Collection[str]) -> An
     Args:
         function: The function.
         lanes: Elements of a vector; a reduction has at least as many.
-        names: Names of the blocks to change, each of which reduces one axis.
+        names: Names of the blocks to change; each of them reduces its last axis.
     """
     extents: dict[Any, Any] = {}
 
@@ -193,7 +221,7 @@ def widen_reductions(function: Any, *, lanes: int, names: Collection[str]) -> An
         block, axes = realize.block, list(realize.block.iter_vars)
         if block.name_hint not in names or not isinstance(block.body.value, COMBINATIONS):
             return realize
-        place = next(place for place, axis in enumerate(axes) if axis.iter_type == tirx.IterVar.CommReduce)
+        place = max(place for place, axis in enumerate(axes) if axis.iter_type == tirx.IterVar.CommReduce)
         axis, size = axes[place], int(axes[place].dom.extent)
         if str(axis.dom.extent.ty) != INDEX:
             return realize

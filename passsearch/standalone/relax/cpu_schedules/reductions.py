@@ -9,18 +9,47 @@ import tvm
 from tvm import s_tir
 
 from .accesses import Access
+from .loops import loops_of
+from .overlap import COMBINATIONS
 from .sizes import CHUNKS, MIN_CHUNKS, MIN_PARALLEL_ELEMENTS, dividing_lanes, largest_divisor
+from .sizes import vector_lanes as overlapping_lanes
 from .tiling import MIN_LANES
+
+MOST_STRIDE = 4
+"""Largest distance of what neighbouring results read, in elements, from which a vector of them pays."""
 
 LEAST_STEPS = 256
 """Fewest elements for each result from which partial results in vectors pay."""
 
 
-def schedule_reduction(schedule: Any, block: Any, reads: list[Access], *, lanes: int) -> Any:
+def is_widened(schedule: Any, block: Any, reads: list[Access], *, lanes: int) -> bool:
+    """Return True if many neighbours are reduced to one, and no vector divides their number."""
+    statement, last = schedule.get(block.block_rv), block.iters[-1]
+    if (
+        len(statement.writes) != 1
+        or not isinstance(getattr(statement.body, "value", None), COMBINATIONS)
+        or last.kind == "S"
+    ):
+        return False
+    total = math.prod(axis.dom for axis in block.iters if axis.kind != "S")
+    overlaps = overlapping_lanes(last.dom, lanes) > dividing_lanes(last.dom, lanes)
+    return overlaps and total >= LEAST_STEPS and all(access.is_contiguous(last) for access in reads)
+
+
+def schedule_reduction(
+    schedule: Any, block: Any, reads: list[Access], *, lanes: int, is_contiguous: bool = False
+) -> Any:
     """Return a schedule with a reduction on all threads, and in vectors where its operands are contiguous.
 
     Vectors are along the last axis of the result or, where many neighbours are reduced to one, along these. Few results
     of many elements are reduced in chunks, which threads share.
+
+    Args:
+        schedule: The schedule.
+        block: The reduction.
+        reads: What it reads.
+        lanes: Elements of a vector.
+        is_contiguous: True if neighbours are reduced, which the indices of ``reads`` do not show.
     """
     loops = schedule.get_loops(block.block_rv)
     if len(loops) != len(block.iters):
@@ -33,11 +62,18 @@ def schedule_reduction(schedule: Any, block: Any, reads: list[Access], *, lanes:
     if vector_lanes < MIN_LANES:
         changed = schedule.copy()
         try:
+            reads = [] if is_contiguous else reads
             if _reduce_neighbours(changed, block, reads, spatial, reduced, lanes=lanes):
                 return changed
         except (s_tir.schedule.ScheduleError, tvm.error.InternalError):
             # TVM does not know that the order of this reduction is free, or stumbles over a block that has no loops.
             pass
+        changed = schedule.copy()
+        try:
+            if not is_contiguous and _reduce_in_registers(changed, block, reads, spatial, lanes=lanes):
+                return changed
+        except s_tir.schedule.ScheduleError:
+            pass  # TVM refuses, for example, a block that others read in another order
     _reduce_side_by_side(schedule, block, spatial, reduced, lanes=vector_lanes)
     return schedule
 
@@ -91,3 +127,36 @@ def _reduce_neighbours(
     initial = schedule.decompose_reduction(by_lane, step)
     schedule.vectorize(schedule.get_loops(initial)[-1])
     return True
+
+
+def _reduce_in_registers(schedule: Any, block: Any, reads: list[Access], spatial: list[Any], *, lanes: int) -> bool:
+    """Reduce a vector of results in a register and then store it; return False if that does not fit.
+
+    The last vector of an axis overlaps with the one before where vectors do not divide it.
+    """
+    if not spatial or any(_stride(access, spatial[-1][1]) > MOST_STRIDE for access in reads):
+        return False
+    width = overlapping_lanes(spatial[-1][1].dom, lanes)
+    if width < MIN_LANES or len(schedule.get(block.block_rv).writes) != 1:
+        return False
+    copy = schedule.cache_write(block.block_rv, 0, "global")
+    *outer, last = loops_of(schedule, copy, [axis for _, axis in spatial])
+    rest, lane = schedule.split(last, [None, width])
+    results = schedule.fuse(*outer, rest)
+    schedule.compute_at(block.block_rv, results, preserve_unit_loops=True)
+    axes = list(zip(list(schedule.get_loops(block.block_rv))[-len(block.iters) :], block.iters, strict=True))
+    *units, vector = [loop for loop, axis in axes if axis.kind == "S"]
+    steps = [loop for loop, axis in axes if axis.kind != "S"]
+    schedule.reorder(*units, *steps, vector)
+    if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
+        schedule.parallel(results)
+    for loop in (lane, vector):
+        schedule.vectorize(loop)
+    initial = schedule.decompose_reduction(block.block_rv, steps[0])
+    schedule.vectorize(schedule.get_loops(initial)[-1])
+    return True
+
+
+def _stride(access: Access, axis: Any) -> float:
+    """Return the distance, in elements, of what is read for two neighbours along an axis."""
+    return access.stride_bytes(axis) * access.size / max(access.bytes, 1)

@@ -14,9 +14,11 @@ from .accesses import Packing
 from .attention import is_attention, schedule_attention
 from .constants import constant_arguments, digest, entries, is_call_tir, tensor, values_of
 from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
+from .limits import with_finite_limits
 from .open_sizes import OpenScheduler
 from .registers import Registers
 from .scheduler import Scheduler
+from .small_loops import run_small_loops_alone
 from .tiling import Settings
 from .top_k import select_top_k
 
@@ -103,7 +105,9 @@ def _schedule(
 ) -> tuple[Any, Mapping[int, Packing]]:
     if is_attention(function):
         return schedule_attention(function, registers), {}
-    schedule = s_tir.Schedule(function)
+    function = run_small_loops_alone(function)
+    finite, restored = with_finite_limits(function)
+    schedule = s_tir.Schedule(finite)
     blocks = normalize_prim_func(schedule)
     if blocks is None:
         return function, {}
@@ -112,7 +116,7 @@ def _schedule(
         scheduler = Scheduler(schedule, blocks, registers=registers, settings=settings, constants=constants)
     else:
         scheduler = OpenScheduler(schedule, blocks, registers=registers)
-    result = scheduler.run()
+    result = restored(scheduler.run())
     return result.with_attr(SCHEDULED, True), scheduler.packings
 
 

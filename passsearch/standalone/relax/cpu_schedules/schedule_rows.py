@@ -15,6 +15,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import element_bits
 from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
+from .limits import with_finite_limits
 from .overlap import overlap_tiles, widen_reductions
 from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, dividing_lanes, largest_divisor, vector_lanes
@@ -22,6 +23,9 @@ from .tiling import MIN_LANES
 
 ACCUMULATORS = 4
 """Vectors of partial sums; one alone would wait for each addition to end."""
+LEAST_STEPS = 2
+"""Steps of all accumulators from which a row that no vector divides has several; the last step is half empty."""
+
 MIN_ROWS = 16
 """Number of rows from which the rows of a large kernel are enough work for all threads."""
 
@@ -42,9 +46,10 @@ def _scheduled(function: Any, registers: Registers) -> Any:
     dtype = str(function.params[-1].dtype) if len(function.params) else "bool"
     if dtype == "bool":
         return function
-    scheduler = _RowScheduler(function, lanes=registers.bits // element_bits(dtype))
+    finite, restored = with_finite_limits(function)
+    scheduler = _RowScheduler(finite, lanes=registers.bits // element_bits(dtype))
     try:
-        return scheduler.run() if scheduler.fits() else function
+        return restored(scheduler.run()) if scheduler.fits() else function
     except s_tir.schedule.ScheduleError:
         return function  # TVM refuses, for example, to split a reduction that has two results
 
@@ -54,6 +59,7 @@ class _RowScheduler:
 
     def __init__(self, function: Any, *, lanes: int) -> None:
         self._schedule, self._lanes = s_tir.Schedule(function), lanes
+        self._accumulators = ACCUMULATORS
         self._blocks = normalize_prim_func(self._schedule) or []
 
     def fits(self) -> bool:
@@ -91,10 +97,16 @@ class _RowScheduler:
         return overlap_tiles(schedule.mod["main"]).with_attr(SCHEDULED, True)
 
     def _widen_reductions(self) -> None:
-        """Give reductions of a size that no vector divides a multiple of the elements of a vector as their size."""
+        """Give reductions of a size that no vector divides a multiple of the elements of a vector as their size.
+
+        The elements of all accumulators are one vector: only then they are neighbours also where they overlap.
+        """
         length, lanes = self._blocks[-1].dom()[-1], self._lanes
         if vector_lanes(length, lanes) == dividing_lanes(length, lanes):
             return
+        if length < LEAST_STEPS * ACCUMULATORS * lanes:
+            self._accumulators = 1
+        lanes *= self._accumulators
         names = [block.name for block in self._blocks if not block.is_injective()]
         function = widen_reductions(self._schedule.mod["main"], lanes=lanes, names=names)
         self._schedule = s_tir.Schedule(function)
@@ -137,7 +149,7 @@ class _RowScheduler:
         if block.is_injective():
             return [block.block_rv]
         steps, rank = [], len(self._schedule.get(block.block_rv).writes[0].region)
-        for vectors in (ACCUMULATORS, 1):
+        for vectors in (self._accumulators, 1):
             loop = self._schedule.get_loops(block.block_rv)[-1]
             size = int(self._schedule.get(loop).extent)
             lanes = self._lanes_of_sums(size, vectors)

@@ -14,15 +14,16 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
 from .edits import KEPT, STEP_ELEMENTS, WIDENED
+from .elementwise import can_be_computed_twice, can_be_flat, is_uniform
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
-from .overlap import overlap_tiles, read_repeated_columns
+from .overlap import overlap_tiles, read_repeated_columns, widen_reductions
 from .pair_products import SUM_BITS, WIDE_SUMS
 from .parts import Parts
 from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
-from .reductions import schedule_reduction
+from .reductions import is_widened, schedule_reduction
 from .registers import Registers
-from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_divisor, vector_lanes
+from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_divisor, part_count, vector_lanes
 from .tiling import MIN_LANES, Settings, Tiling
 from .transposes import compute_in_tiles, contiguous_place
 from .windows import OutputWindow
@@ -53,6 +54,8 @@ class Scheduler:
         self._kept = [block.name for block in blocks if KEPT in schedule.get(block.block_rv).annotations]
         self._can_overlap = True
         self._left_out: list[str] = []  # blocks whose tiles do not overlap
+        self._flat: list[str] = []  # blocks whose vectors go on in the next row
+        self._widened: list[str] = []  # reductions with more steps than elements
         self._parts: list[tuple[Parts, Any]] = []  # each with the loop over the last axis of its block
         self._prefetch: Prefetch | None = None
         self._prefetch_loops: list[Any] = []  # that over tiles, and those of the sum around a few steps
@@ -64,7 +67,7 @@ class Scheduler:
         for parts, loop in self._parts:
             function = parts.insert(function, self._schedule.get(loop))
         if self._can_overlap:
-            function = overlap_tiles(function, left_out=self._left_out)
+            function = overlap_tiles(function, left_out=self._left_out, flat=self._flat)
         for place, packing in self.packings.items():
             if packing.repeats:
                 function = read_repeated_columns(function, function.params[place], packing)
@@ -79,7 +82,7 @@ class Scheduler:
             self._compute_in_tiles(blocks, tile)
             return
         self._inline(blocks)
-        blocks = self._split_groups(blocks)
+        blocks = self._widen_reductions(self._split_groups(blocks))
         products = [block for block in blocks if self._is_sum_of_products(block)]
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
@@ -97,6 +100,17 @@ class Scheduler:
                 self._schedule = groups.split(self._schedule, block)
                 return list(normalize_prim_func(self._schedule))
         return blocks
+
+    def _widen_reductions(self, blocks: list[Any]) -> list[Any]:
+        """Return the blocks, with reductions of neighbours that no vector divides over a multiple of a vector's."""
+        found = [block for block in blocks if not block.is_injective() and not self._is_sum_of_products(block)]
+        found = [block for block in found if is_widened(self._schedule, block, self._reads(block), lanes=self._lanes)]
+        if not found:
+            return blocks
+        self._widened = [block.name for block in found]
+        function = widen_reductions(self._schedule.mod["main"], lanes=self._lanes, names=self._widened)
+        self._schedule = s_tir.Schedule(function)
+        return list(normalize_prim_func(self._schedule))
 
     def _annotated_tile(self, blocks: list[Any]) -> list[int]:
         """Return the size of a tile along the axes of the output, empty if the function does not state it."""
@@ -187,12 +201,18 @@ class Scheduler:
             return
         is_plain = len(loops) == len(block.iters)
         parts = Parts.find(schedule.get(block.block_rv), lanes=self._lanes) if is_plain and len(loops) > 1 else None
-        if is_plain and (parts or not self._is_uniform(block)):
+        if is_plain and (parts or not is_uniform(schedule, block)):
             outer, count = self._vectorize_last(block, loops, parts)
         else:
             size = math.prod(block.dom())
             lanes = largest_divisor(size, self._lanes)
             outer, count = schedule.fuse(*loops), size // lanes
+            # TVM does not see that 5 to 7 elements that go on in the next row are neighbours, and reads one by one.
+            # A loop over single elements is left to LLVM, which makes vectors of it.
+            is_odd = lanes > 1 and (lanes < MIN_LANES or self._lanes % lanes > 0)
+            if is_odd and MIN_LANES <= self._lanes <= size and is_plain and can_be_flat(self._schedule, block):
+                lanes, count = self._lanes, part_count(size, self._lanes)
+                self._flat.append(block.name)
             if lanes >= MIN_LANES:
                 outer, vector = schedule.split(outer, [None, lanes])
                 schedule.vectorize(vector)
@@ -212,7 +232,7 @@ class Scheduler:
         """
         schedule, last = self._schedule, block.iters[-1]
         *outer, loop = loops
-        lanes = vector_lanes(last.dom, self._lanes)
+        lanes = (vector_lanes if can_be_computed_twice(schedule, block) else dividing_lanes)(last.dom, self._lanes)
         scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
         place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
         if parts is not None and not scattered:
@@ -227,16 +247,11 @@ class Scheduler:
         count = math.prod(axis.dom for axis in block.iters[:-1])
         return (schedule.fuse(*outer), count) if outer else (loop, int(schedule.get(loop).extent))
 
-    def _is_uniform(self, block: Any) -> bool:
-        """Return True if a block reads all buffers at the indices that it writes."""
-        statement = self._schedule.get(block.block_rv)
-        written = [bounds.min for bounds in statement.writes[0].region]
-        return all(
-            tvm_ffi.structural_equal([bounds.min for bounds in read.region], written) for read in statement.reads
-        )
-
     def _reduce(self, block: Any) -> None:
-        self._schedule = schedule_reduction(self._schedule, block, self._reads(block), lanes=self._lanes)
+        is_widened = block.name in self._widened
+        self._schedule = schedule_reduction(
+            self._schedule, block, self._reads(block), lanes=self._lanes, is_contiguous=is_widened
+        )
 
     def _tile(self, block: Any) -> list[str]:
         """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""

@@ -7,6 +7,7 @@
   added in 32 bits here, as by ONNX Runtime and PyTorch; a GPU's kernels choose that themselves.
 * The largest of numbers that are all minus infinity becomes the lowest finite number, from which TVM starts, and the
   smallest likewise. Here both start from infinity. Their place is -1 then; here it is 0.
+* A logarithm of softmax computes each exponential inside its sum, without vectors. Here it stores them on a CPU.
 * ``maximum``, ``minimum``, ``clip`` and ``relu`` lose NaN where it is a comparison's first operand; NaN's sign is 0.
   Here all of them keep NaN, as numpy, PyTorch and ONNX Runtime do. The largest and the smallest number of an axis or a
   window still lose it: a reduction that keeps it is none that TVM can split into vectors, and takes 3.5 times as long.
@@ -36,7 +37,7 @@ PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3
 
 SUMS = (
     *(f"relax.{name}" for name in ("mean", "prod", "std", "sum", "variance")),
-    *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "log_softmax", "rms_norm", "softmax")),
+    *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "rms_norm", "softmax")),
     *(f"relax.nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")),
 )
 """Other operators that add numbers."""
@@ -150,6 +151,16 @@ def _wide_layer_norm(compute: Any, _dtype: str) -> Any:
     return norm
 
 
+def _log_softmax(_compute: Any, dtype: str) -> Any:
+    """Return a logarithm of softmax that stores its exponentials, so that schedules compute them in vectors."""
+
+    def log_softmax(data: Any, axis: int) -> Any:
+        centred = data - topi.max(data, axis, keepdims=True)
+        return centred - topi.log(topi.sum(topi.exp(centred), axis, keepdims=True))
+
+    return _in_float32(log_softmax, dtype) if dtype in NARROW else log_softmax
+
+
 def _cast(value: Any, dtype: str) -> Any:
     return topi.cast(value, dtype) if isinstance(value, te.Tensor) else value
 
@@ -214,6 +225,7 @@ def replace_functions() -> None:
     _replace("relax.nn.layer_norm", compute=_wide_layer_norm, dtypes=("float64",))
     for name in SUMS:
         _replace(name, compute=_in_float32, dtypes=NARROW, applies=_is_cpu)
+    _replace("relax.nn.log_softmax", compute=_log_softmax, dtypes=(*NARROW, "float32"), applies=_is_cpu)
     for name in PRODUCTS:
         _replace_product(name)
     _replace("relax.sign", compute=_sign_of_nan)
