@@ -58,7 +58,9 @@ def widen(model: onnx.ModelProto, folder: Path) -> None:
             attribute.i = TensorProto.FLOAT
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights and _is_half(value)]
-    outputs = [value for value in model.graph.output if _is_half(value)]
+    # An input may be an output as well, and is one as it is.
+    names = {value.name for value in inputs}
+    outputs = [value for value in model.graph.output if value.name not in names and _is_half(value)]
     _rename(model.graph, {value.name: f"{value.name}{WIDE}" for value in (*inputs, *outputs)})
     first = [helper.make_node("Cast", [value.name], [f"{value.name}{WIDE}"], to=TensorProto.FLOAT) for value in inputs]
     last = [node for value in outputs for node in _casts_of_output(value)]
@@ -96,6 +98,8 @@ def _is_half(value: onnx.ValueInfoProto) -> bool:
 
 def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
     """Rename values where nodes make and read them, in branches too; what the graph declares keeps its names."""
+    for weight in graph.initializer:
+        weight.name = names.get(weight.name, weight.name)
     for node in graph.node:
         for position, name in enumerate(node.input):
             node.input[position] = names.get(name, name)
