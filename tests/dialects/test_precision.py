@@ -140,7 +140,7 @@ def test_a_scale_of_zero_is_refused_in_a_line(toolchain: Toolchain, tmp_path: Pa
 
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
 def test_networks_in_16_bits_compute_in_float32(toolchain: Toolchain, tmp_path: Path, kind: int) -> None:
-    """Sums are beyond 65504, and ones in a row lose all but the first 256 of them in bfloat16."""
+    """Sums are beyond 65504, the largest number of float16, and have more digits than bfloat16."""
     dtype = helper.tensor_dtype_to_np_dtype(kind)
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["large"]),
@@ -159,7 +159,12 @@ def test_networks_in_16_bits_compute_in_float32(toolchain: Toolchain, tmp_path: 
     graph = helper.make_graph(nodes, "halves", values[:1], values[1:], weights)
     path = tmp_path / "halves.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    if kind == TensorProto.BFLOAT16 and toolchain.dialect == "relay":
+        with pytest.raises(UserError, match="bfloat16 is not supported; convert the network to float32 or float16"):
+            build(path, toolchain, "", WHOLE_BUILD)
+        return
     built = build(path, toolchain, "", WHOLE_BUILD)
     assert isinstance(built, Built), built
-    # One step of the output's type.
     assert built.agreement.limit == {"float16": 2**-10, "bfloat16": 2**-7}[dtype.name] + 2**-13
+    # Rounded outputs are equal; without rounding, they deviate by up to 2**-9 in bfloat16.
+    assert built.agreement.deviation is not None and built.agreement.deviation < 5e-4

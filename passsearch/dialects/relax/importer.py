@@ -22,7 +22,7 @@ def load(source: ModelSource, *, widens: bool = False) -> tvm.IRModule:
 
     Args:
         source: The file.
-        widens: True to compute a network of 16-bit floats in float32.
+        widens: True to compute an ONNX network of 16-bit floats in float32.
 
     Raises:
         UserError: The file cannot be read, it has an operator that TVM lacks, or an input is missing, unknown or open.
@@ -65,4 +65,5 @@ def _load_main(source: ModelSource, *, widens: bool) -> tvm.IRModule:
 def _read(source: ModelSource, *, widens: bool) -> tvm.IRModule:
     # Imported by name: the module of a framework's format imports the framework, which few toolchains have.
     reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
-    return reader.read(source, widens=widens)
+    module: tvm.IRModule = reader.read(source, **({"widens": widens} if source.format == "onnx" else {}))
+    return module
