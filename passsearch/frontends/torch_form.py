@@ -128,8 +128,7 @@ class TorchForm:
 
         def compute(*tensors: Any) -> list[Any]:
             computed = flat_outputs(run(*tensors))
-            places = self.rounded[1]
-            return [each.bfloat16() if place in places else each for place, each in enumerate(computed)]
+            return [_shortened(each) if place in self.rounded[1] else each for place, each in enumerate(computed)]
 
         def call(*values: Any, **named: Any) -> Any:
             try:
@@ -247,6 +246,10 @@ def _rounded(values: Sequence[Any]) -> tuple[int, ...]:
 
 def _widened(value: Any) -> Any:
     return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value
+
+
+def _shortened(value: Any) -> Any:
+    return value.bfloat16() if isinstance(value, torch.Tensor) else value  # numpy has no bfloat16
 
 
 def _defaults(module: Any) -> dict[str, Json]:
