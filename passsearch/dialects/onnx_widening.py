@@ -3,8 +3,8 @@
 CPUs compute in float32 whatever the type in memory, and TVM's importers read no bfloat16. Weights become float32 of the
 same values, inputs are cast at the start and outputs at the end, so that both have the types of the file. What the file
 rounds to 16 bits in between is not rounded: a cast to float16 and back keeps numbers beyond 65504, which become
-infinite in the file. numpy has no bfloat16, so that inputs in it become float32, and outputs the values of bfloat16 in
-float32. Needs no TVM.
+infinite in the file. numpy has no bfloat16, so that inputs and outputs in it become float32; TVM leaves out a rounding
+between two casts of one kernel, so that these outputs may be more exact than the file's. Needs no TVM.
 """
 
 from __future__ import annotations

@@ -166,5 +166,6 @@ def test_networks_in_16_bits_compute_in_float32(toolchain: Toolchain, tmp_path: 
     built = build(path, toolchain, "", WHOLE_BUILD)
     assert isinstance(built, Built), built
     assert built.agreement.limit == {"float16": 2**-10, "bfloat16": 2**-7}[dtype.name] + 2**-13
-    # Rounded outputs are equal; without rounding, they deviate by up to 2**-9 in bfloat16.
-    assert built.agreement.deviation is not None and built.agreement.deviation < 5e-4
+    # TVM may leave out the rounding of outputs to bfloat16, which changes them by up to 2**-9.
+    least = {"float16": 5e-4, "bfloat16": 2**-8}[dtype.name]
+    assert built.agreement.deviation is not None and built.agreement.deviation < least
