@@ -1,10 +1,15 @@
 """Small patterns, each the target of one pass: transposes before dense, constant divisors, duplicates."""
 
+import math
 from collections.abc import Iterator, Mapping
 
-from passsearch.analysis.graph import Dataflow, make_feature
-from passsearch.analysis.kinds import JOINS, LAYOUTS, QUANTIZES, RESAMPLES, TRANSPOSES
-from passsearch.core import Feature, Operator
+from passsearch.analysis.graph import Dataflow, is_weighted_matmul, make_feature
+from passsearch.analysis.kinds import CONVOLUTIONS, JOINS, LAYOUTS, MATMULS, QUANTIZES, RESAMPLES, TRANSPOSES
+from passsearch.core import HALVES, Feature, Operator
+
+MOST_ROWS = 16
+"""Rows up to which a product takes longer to read its weights than to compute with them."""
+
 
 # The operators that FastMath replaces by approximations.
 _FAST_MATH = frozenset({"exp", "erf", "tanh", "softmax", "sigmoid"})
@@ -36,6 +41,7 @@ def find_features(flow: Dataflow) -> Mapping[str, Feature]:
         "atrous_conv2d": make_feature(operator.index for operator in convolutions if _is_atrous(flow, operator)),
         "constant_expression": make_feature(_computed_parameters(flow)),
         "common_subexpression": make_feature(_duplicates(flow)),
+        "narrow_product": make_feature(_narrow_products(flow)),
     }
 
 
@@ -79,6 +85,24 @@ def _is_atrous(flow: Dataflow, convolution: Operator) -> bool:
 def _computed_parameters(flow: Dataflow) -> Iterator[int]:
     """Yield the operators that constant folding removes: those whose values do not depend on the data."""
     return (index for index in flow.parameters if flow.kind(index) not in ("constant", "input"))
+
+
+def _narrow_products(flow: Dataflow) -> Iterator[int]:
+    """Yield the products of few rows of a network with 16-bit floats, where these read half of all weights or more.
+
+    None where a convolution is: other layouts suit it.
+    """
+    is_half = any(kind.dtype in HALVES for operator in flow.operators for kind in operator.outputs)
+    if not is_half or next(flow.of_kind(CONVOLUTIONS), None) is not None:
+        return
+    products = [each.index for each in flow.of_kind(MATMULS) if is_weighted_matmul(flow, each.index)]
+    few = [index for index in products if math.prod(size or 0 for size in flow.shape(index)[:-1]) <= MOST_ROWS]
+    if 2 * sum(_weight_numbers(flow, index) for index in few) >= sum(_weight_numbers(flow, each) for each in products):
+        yield from few
+
+
+def _weight_numbers(flow: Dataflow, product: int) -> int:
+    return math.prod(size or 0 for size in flow.shape(flow.weights(product)[0]))
 
 
 def _duplicates(flow: Dataflow) -> Iterator[int]:

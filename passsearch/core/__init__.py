@@ -92,7 +92,7 @@ from passsearch.core.processes import (
     die_with_parent,
     interruptible,
 )
-from passsearch.core.summary import ModuleSummary, Operator, TensorType
+from passsearch.core.summary import HALVES, ModuleSummary, Operator, TensorType
 from passsearch.core.time_limit import UNLIMITED, TimeLimit, limit_or_inf, limit_or_none
 from passsearch.core.trust import require_trust
 from passsearch.standalone.deployment.processor import physical_cores, usable_processors
@@ -109,6 +109,7 @@ __all__ = [
     "FAILURE_KINDS",
     "FLOAT32",
     "FOLDING",
+    "HALVES",
     "IMPORT",
     "LEAST_GAIN",
     "LOWERING",

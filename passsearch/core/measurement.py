@@ -1,6 +1,6 @@
 """Measurements and failures."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -30,10 +30,19 @@ USUAL_REPETITIONS = 3
 # 2**-23 and 2**-10 are the machine epsilons of float32 and float16. Correct pipelines deviated by at most 23 and 22
 # epsilons, wrong ones by 0.1 and more (docs/evidence/measurement.md): a looser limit (1e-3 in float32) hides errors.
 # float64 gets more than 2**-52 allows, because TVM computes some of it in float32.
-STRICT_LIMITS: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-23, "float16": 64 * 2**-10}
+STRICT_LIMITS: Mapping[str, float] = {
+    "float64": 2**-20,
+    "float32": 1024 * 2**-23,
+    "float16": 64 * 2**-10,
+    "bfloat16": 8 * 2**-7,
+}
 """Largest deviation of outputs that rounding can explain, relative to the largest reference output, by the dtype that
 the network computes in."""
 
+
+OUTPUT_LIMITS: Mapping[str, float] = {"float16": 2**-10 + 2**-13, "bfloat16": 2**-7 + 2**-13}
+"""The same for a network that computes in float32 and rounds its outputs to 16 bits: one step of the output, where
+float32 decides between two, and float32's own limit."""
 
 QUANTIZED_LIMIT = 8 * 2**-7
 """The same for a network that rounds floats to 8-bit integers: eight steps of a signed one. A rounding error in the
@@ -68,14 +77,16 @@ def allowed_deviation(limit: float, change: float) -> float:
     return max(limit, min(margin * change, MOST_ALLOWED))
 
 
-def strict_limit(dtypes: Iterable[str], *, quantizes: bool = False) -> float:
+def strict_limit(dtypes: Iterable[str], *, quantizes: bool = False, rounded: Collection[str] = ()) -> float:
     """Return the largest deviation of outputs that rounding can explain.
 
     Args:
         dtypes: Those that the network computes in. The least precise float counts; without floats, the limit is 0.
+        rounded: Those of them that only outputs are rounded to.
         quantizes: True for a network that rounds floats to integers.
     """
-    limit = max((STRICT_LIMITS.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    limits = {**STRICT_LIMITS, **{dtype: OUTPUT_LIMITS[dtype] for dtype in rounded}}
+    limit = max((limits.get(dtype, 0.0) for dtype in dtypes), default=0.0)
     return max(limit, QUANTIZED_LIMIT) if quantizes else limit
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from passsearch.core.passes import Json
 
+HALVES, CASTS = ("float16", "bfloat16"), ("cast", "astype")
+"""Floats of 16 bits, and the kinds of operators that change only the type."""
+
 
 @dataclass(frozen=True)
 class TensorType:
@@ -59,6 +62,18 @@ class ModuleSummary:
         """Dtypes of the results of operators; inputs and constants are not computed."""
         computations = (entry for entry in self.operators if entry.kind not in ("input", "constant"))
         return frozenset(output.dtype for entry in computations for output in entry.outputs)
+
+    @property
+    def rounded_types(self) -> frozenset[str]:
+        """16-bit floats that results are only rounded to; empty if the network computes in them."""
+        halves = {entry.index: entry for entry in self.operators if entry.outputs and entry.outputs[0].dtype in HALVES}
+        computed = {index: entry for index, entry in halves.items() if entry.kind not in ("input", "constant")}
+        users = [entry for entry in self.operators if not computed.keys().isdisjoint(entry.inputs)]
+        casts = (*computed.values(), *users)
+        # bfloat16 is cast back, because numpy does not have it.
+        if any(each.kind not in CASTS for each in casts) or not {each.index for each in users} <= set(self.results):
+            return frozenset()
+        return frozenset(entry.outputs[0].dtype for entry in computed.values())
 
     @property
     def quantizes(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import STRICT_LIMITS, Candidate, CheckInputs, Failure, limit_or_none, strict_limit
+from passsearch.core import Candidate, CheckInputs, Failure, limit_or_none, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -80,7 +80,8 @@ class Verification:
         self._bound: float | None = None
         # The limit follows from the coarsest type the network computes in (docs/evidence/measurement.md).
         summary = network.summary
-        limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
+        rounded = summary.rounded_types
+        limit = strict_limit(summary.computed_types, quantizes=summary.quantizes, rounded=rounded)
         # An import that computes in a coarser type than its source must not be judged by that type.
         self.strict_limit = limit if session.model.limit is None else min(limit, session.model.limit)
 
@@ -154,8 +155,8 @@ class Verification:
 
     @property
     def is_coarse(self) -> bool:
-        """True for a network in 16 or 8 bits whose own framework computed the reference."""
-        return self.strict_limit > STRICT_LIMITS["float32"] and bool(self.source.key)
+        """True for a network that computes in 16 or 8 bits and whose own framework computed the reference."""
+        return self.strict_limit > LEAST_STEPS and bool(self.source.key)
 
     def note_plain(self, found: VerifyFact) -> None:
         """Keep the error of the build without passes, by which others are judged in a network in 16 or 8 bits."""

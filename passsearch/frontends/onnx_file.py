@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 UNREAD_FORMATS = (
-    "BFLOAT16",
     *("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0"),
     *("FLOAT4E2M1", "INT4", "UINT4", "INT2", "UINT2"),
 )
@@ -214,7 +213,8 @@ def _declared_input(value: onnx.ValueInfoProto) -> DeclaredInput:
         raise UserError(f"Input `{value.name}` is not a tensor; export the network with tensor inputs only.")
     tensor = value.type.tensor_type
     kind = TensorProto.DataType.Name(tensor.elem_type).lower()
-    dtype = {"float": "float32", "double": "float64"}.get(kind, kind)
+    # numpy has no bfloat16; the import casts float32 to it.
+    dtype = {"float": "float32", "double": "float64", "bfloat16": "float32"}.get(kind, kind)
     shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
     return DeclaredInput(value.name, shape, dtype)
 

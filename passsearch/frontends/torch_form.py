@@ -79,6 +79,8 @@ class TorchForm:
         defaults: Values of arguments that may be left out, as far as they are settings.
         call: The nested arguments of the example: a tuple and a mapping.
         result: The nested results.
+        rounded: Places of tensors in bfloat16, which the network has in float32: among those of the call, and of the
+            results.
     """
 
     names: tuple[str, ...]
@@ -88,6 +90,7 @@ class TorchForm:
     defaults: Mapping[str, Json]
     call: Nested
     result: Nested
+    rounded: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @classmethod
     def of(cls, module: Any, call: TorchCall, results: Any) -> TorchForm:
@@ -104,6 +107,7 @@ class TorchForm:
             defaults=_defaults(module),
             call=Nested.of((tuple(values), dict(named))),
             result=Nested.of(results),
+            rounded=(_rounded(list(call.tensors.values())), _rounded(tree_flatten(results)[0])),
         )
 
     def bind(self, run: Function, inputs: Sequence[Any], device: str) -> Function:
@@ -123,12 +127,13 @@ class TorchForm:
         signature = ", ".join(f"`{check.name}` {check.dtype}{check.shape}" for check in checks)
 
         def compute(*tensors: Any) -> list[Any]:
-            return flat_outputs(run(*tensors))
+            computed = flat_outputs(run(*tensors))
+            return [_shortened(each) if place in self.rounded[1] else each for place, each in enumerate(computed)]
 
         def call(*values: Any, **named: Any) -> Any:
             try:
                 tensors = self._tensors(values, named)
-                used = [tensors[place] for place in places]
+                used = [_widened(tensors[place]) if place in self.rounded[0] else tensors[place] for place in places]
                 for check, tensor in zip(checks, used, strict=True):
                     check(tensor, device)
             except InputError as error:
@@ -190,6 +195,8 @@ class TorchForm:
             "by_position": list(self.by_position),
             "by_name": list(self.by_name),
         }
+        if any(self.rounded):
+            nested["rounded"] = [list(places) for places in self.rounded]
         return {"kind": "torch", **lists, "defaults": dict(self.defaults), **nested}
 
     @classmethod
@@ -206,7 +213,8 @@ class TorchForm:
                 f"A class of its arguments or results is not known ({first_line(error)}); import its package first."
             ) from error
         lists = {key: tuple(document[key]) for key in ("names", "arguments", "by_position", "by_name")}
-        return cls(**lists, defaults=document["defaults"], call=call, result=result)
+        inputs, outputs = map(tuple, document.get("rounded", ((), ())))
+        return cls(**lists, defaults=document["defaults"], call=call, result=result, rounded=(inputs, outputs))
 
 
 class _Check:
@@ -228,6 +236,20 @@ class _Check:
             raise InputError(f"`{self.name}` must be a tensor, and is `{_text(value)}`")
         own = str(value.dtype).removeprefix("torch.")
         check_type(self.name, own, tuple(value.shape), self.dtype, self.shape, {}, "value.to(torch.{})")
+
+
+def _rounded(values: Sequence[Any]) -> tuple[int, ...]:
+    """Return the places of those in bfloat16 among the tensors."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    return tuple(place for place, tensor in enumerate(tensors) if tensor.dtype == torch.bfloat16)
+
+
+def _widened(value: Any) -> Any:
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value
+
+
+def _shortened(value: Any) -> Any:
+    return value.bfloat16() if isinstance(value, torch.Tensor) else value  # numpy has no bfloat16
 
 
 def _defaults(module: Any) -> dict[str, Json]:

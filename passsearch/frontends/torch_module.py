@@ -27,7 +27,7 @@ from passsearch.core import DeclaredInput, TensorType, require_trust
 from passsearch.errors import UserError
 from passsearch.frontends import onnx_file, torchscript_file
 from passsearch.frontends.model_file import ModelFile, cache_file_name, save_bytes, save_file
-from passsearch.frontends.onnx_agreement import disagrees
+from passsearch.frontends.onnx_agreement import HALF_TOLERANCE, TOLERANCE, disagrees
 from passsearch.frontends.request import ModelRequest, first_line
 from passsearch.frontends.source_runtimes.torch_runtime import ERRORS as _ERRORS
 from passsearch.frontends.source_runtimes.torch_runtime import TorchModule, to_array
@@ -184,12 +184,16 @@ def _export(
     export_s = monotonic() - begin_s
     path = save_bytes(request.folder, data, name=name, suffix=".onnx")
     file = onnx_file.from_path(path, request, name=name)
-    if disagrees(path, {key: to_array(tensor) for key, tensor in call.tensors.items()}, checked.results):
+    has_halves = _has_halves(module, call)
+    inputs = {key: to_array(tensor) for key, tensor in call.tensors.items()}
+    if disagrees(path, inputs, checked.results, tolerance=HALF_TOLERANCE if has_halves else TOLERANCE):
         _log.info("The ONNX file of `%s` computes something else; saving it in a format of PyTorch.", name)
         # Without such a form, the comparison of the import with the module decides.
         with suppress(UserError):
             return with_torch()
-    return replace(file, otherwise=with_torch, export_s=export_s, live=live, form=checked.form)
+    # PyTorch rounds to 16 bits after each operator, so the file in float32 is the more exact reference.
+    source = None if has_halves else live
+    return replace(file, otherwise=with_torch, export_s=export_s, live=source, form=checked.form)
 
 
 # The names `_Plain` and `module` stand in the files that PyTorch writes. Another name would change the digest of every
@@ -279,6 +283,11 @@ def _save_with_torch(
     file_name = cache_file_name(name, _digest(archive), suffix=".pt2" if as_program else ".pt")
     path = save_file(request.folder, file_name, write=lambda path: path.write_bytes(archive.getvalue()))
     return "exported" if as_program else "torchscript", path
+
+
+def _has_halves(module: Any, call: TorchCall) -> bool:
+    tensors = (*module.parameters(), *module.buffers(), *call.tensors.values())
+    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in tensors)
 
 
 def _untraceable(name: str, error: BaseException, *, advice: str = "give what it takes") -> str:

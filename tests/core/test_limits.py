@@ -17,3 +17,8 @@ from passsearch.core import strict_limit
 )
 def test_the_coarsest_rounding_gives_the_limit(dtypes: list[str], quantizes: bool, limit: float) -> None:
     assert strict_limit(dtypes, quantizes=quantizes) == limit
+
+
+def test_outputs_that_are_only_rounded_to_16_bits_deviate_by_a_step() -> None:
+    limits = {kind: strict_limit(["float32", kind], rounded=[kind]) for kind in ("float16", "bfloat16")}
+    assert limits == {"float16": 2**-10 + 2**-13, "bfloat16": 2**-7 + 2**-13}

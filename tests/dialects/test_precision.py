@@ -136,3 +136,36 @@ def test_a_scale_of_zero_is_refused_in_a_line(toolchain: Toolchain, tmp_path: Pa
     network = save(tmp_path / "zero.onnx", nodes, kind=TensorProto.FLOAT, weights=weights)
     with pytest.raises(UserError, match=r"Cannot import `zero.onnx`.*QuantizeLinear .*: a scale is 0, and has to"):
         build(network, toolchain, "", WHOLE_BUILD)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_networks_in_16_bits_compute_in_float32(toolchain: Toolchain, tmp_path: Path, kind: int) -> None:
+    """Sums are beyond 65504, the largest number of float16, and have more digits than bfloat16."""
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["large"]),
+        helper.make_node("Cast", ["large"], ["single"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["single", "axes"], ["sum"], keepdims=1),
+        helper.make_node("Cast", ["sum"], ["short"], to=kind),
+        helper.make_node("Mul", ["short", "factor"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info(name, kind, shape) for name, shape in (("x", (4, 512)), ("y", (4, 1)))]
+    arrays = {"w": 200 * np.ones((512, 64)), "factor": np.array(2.0**-16)}
+    weights = [
+        helper.make_tensor(name, kind, array.shape, array.astype(dtype).tobytes(), raw=True)
+        for name, array in arrays.items()
+    ]
+    weights.append(numpy_helper.from_array(np.array([1], "int64"), "axes"))
+    graph = helper.make_graph(nodes, "halves", values[:1], values[1:], weights)
+    path = tmp_path / "halves.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    if kind == TensorProto.BFLOAT16 and toolchain.dialect == "relay":
+        with pytest.raises(UserError, match="bfloat16 is not supported; convert the network to float32 or float16"):
+            build(path, toolchain, "", WHOLE_BUILD)
+        return
+    built = build(path, toolchain, "", WHOLE_BUILD)
+    assert isinstance(built, Built), built
+    assert built.agreement.limit == {"float16": 2**-10, "bfloat16": 2**-7}[dtype.name] + 2**-13
+    # TVM may leave out the rounding of outputs to bfloat16, which changes them by up to 2**-9.
+    least = {"float16": 5e-4, "bfloat16": 2**-8}[dtype.name]
+    assert built.agreement.deviation is not None and built.agreement.deviation < least

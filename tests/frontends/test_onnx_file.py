@@ -63,8 +63,8 @@ def test_an_operator_set_of_the_future_is_refused(tmp_path):
 
 
 def test_a_format_of_numbers_that_no_importer_reads_is_refused(tmp_path):
-    values = [helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [1])]
-    with pytest.raises(UserError, match=r"has `x` in bfloat16, .* convert the network to float32") as refusal:
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT8E5M2, [1])]
+    with pytest.raises(UserError, match=r"has `x` in float8e5m2, .* convert the network to float32") as refusal:
         read(write(tmp_path / "m.onnx", values))
     assert "\n" not in str(refusal.value)
 

@@ -61,6 +61,19 @@ def test_inputs_that_the_importer_renamed_or_left_out_are_found(form):
     assert torch.equal(without["y"], x) and torch.equal(without["rest"][0], state[1]["k"])
 
 
+def test_tensors_in_bfloat16_stay_so(tmp_path):
+    short = torch.ones(2, dtype=torch.bfloat16)
+    form = call_form(resolve(Variadic(), example_inputs=(torch.ones(2), short), folder=tmp_path))
+    assert not any(form.rounded[1]) and form.rounded[0] == (1,)
+    form = call_form(resolve(Variadic(), example_inputs=(short, short), folder=tmp_path))
+    kinds = [["input_0", "float32", [2]], ["input_1", "float32", [2]]]
+    for each in (form, read_form(json.loads(json.dumps(form.to_json())))):
+        call = each.bind(lambda a, b: a + b, kinds, "cpu")
+        result = call(short, short)
+        assert result.dtype == torch.bfloat16 and torch.equal(result, short + short)
+        assert call(np.ones(2, "f4"), np.ones(2, "f4")).dtype == "float32"
+
+
 def test_a_module_of_any_number_of_tensors(tmp_path):
     form = call_form(resolve(Variadic(), example_inputs=(torch.ones(2), torch.ones(2)), folder=tmp_path))
     call = form.bind(lambda a, b: a + b, [["input_0", "float32", [2]], ["input_1", "float32", [2]]], "cpu")

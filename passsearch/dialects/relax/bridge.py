@@ -75,7 +75,7 @@ class RelaxBridge(JsonFiles):
 
     def load(self, source: ModelSource) -> tvm.IRModule:
         """Import a network, its parameters as constants."""
-        module = importer.load(source)
+        module = importer.load(source, widens=CPU in self.target.keys)
         if "gpu" in self.target.keys:
             module = bind_recurrences(module)
         if source.cases:

@@ -17,20 +17,24 @@ READERS = {"onnx": "onnx_graph", "exported": "exported_program"}
 """Module of ``importers`` that reads each format."""
 
 
-def load(source: ModelSource) -> tvm.IRModule:
+def load(source: ModelSource, *, widens: bool = False) -> tvm.IRModule:
     """Return the module of one model file, with an entry function for each case where there are several.
+
+    Args:
+        source: The file.
+        widens: True to compute an ONNX network of 16-bit floats in float32.
 
     Raises:
         UserError: The file cannot be read, it has an operator that TVM lacks, or an input is missing, unknown or open.
     """
     if not source.cases:
-        return _load_main(source)
+        return _load_main(source, widens=widens)
     # A module that a worker has written has its entries already.
     if all(case.function == case.entry for case in source.cases):
         return ir_file.read_entries(source)
     # Cases of open sizes share one function.
     functions = {case.entry: case for case in source.cases}
-    entries = {entry: _load_main(_source_of(case, source)) for entry, case in functions.items()}
+    entries = {entry: _load_main(_source_of(case, source), widens=widens) for entry, case in functions.items()}
     if entries.keys() == {MAIN}:
         return entries[MAIN]
     return select((entry, module, MAIN) for entry, module in entries.items())
@@ -44,17 +48,22 @@ def _source_of(case: Case, source: ModelSource) -> ModelSource:
     return replace(source, path=path, cases=(), inputs=case.inputs, function=case.function)
 
 
-def _load_main(source: ModelSource) -> tvm.IRModule:
+def _load_main(source: ModelSource, *, widens: bool) -> tvm.IRModule:
     """Return the module of one model file, whose entry function is ``main``.
 
     Raises:
         UserError: The file cannot be read, it has an operator that TVM lacks, or an input is missing, unknown or open.
     """
-    # Imported by name: the module of a framework's format imports the framework, which few toolchains have.
-    reader = ir_file if source.format == "ir" else import_module(f"{__package__}.importers.{READERS[source.format]}")
     try:
-        module: tvm.IRModule = reader.read(source)
+        module: tvm.IRModule = ir_file.read(source) if source.format == "ir" else _read(source, widens=widens)
     except COMPILER_ERRORS as error:
         # The importers have no exception of their own for a network they refuse.
         raise UserError(refusal_message(source, str(error))) from error
+    return module
+
+
+def _read(source: ModelSource, *, widens: bool) -> tvm.IRModule:
+    # Imported by name: the module of a framework's format imports the framework, which few toolchains have.
+    reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
+    module: tvm.IRModule = reader.read(source, **({"widens": widens} if source.format == "onnx" else {}))
     return module

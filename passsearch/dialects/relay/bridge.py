@@ -72,7 +72,7 @@ class RelayBridge(JsonFiles):
 
     def load(self, source: ModelSource) -> tvm.IRModule:
         """Import a network, bind its parameters, infer the types."""
-        module = importer.load(source)
+        module = importer.load(source, widens="cpu" in self.target.keys)
         # Other formats do not name their inputs, so the names come from the user; an input that nothing reads is not
         # in the module any more, and that is no mistake of the user's.
         names = source.inputs if source.format in ("ir", "onnx") else {}

@@ -34,13 +34,17 @@ LAYOUT_OPERATORS = frozenset({"broadcast_to", "expand_dims", "reshape", "squeeze
 """Operators that move or repeat elements and do not change their values."""
 
 
-def load(source: ModelSource) -> tvm.IRModule:
+def load(source: ModelSource, *, widens: bool = False) -> tvm.IRModule:
     """Return the module of one model file.
+
+    Args:
+        source: The file.
+        widens: True to compute an ONNX network of 16-bit floats in float32.
 
     Raises:
         UserError: The file cannot be read, it has an operator that TVM lacks, or an input is missing, unknown or open.
     """
-    module = ir_file.read(source) if source.format == "ir" else _import(source)
+    module = ir_file.read(source) if source.format == "ir" else _import(source, widens=widens)
     module = relay.transform.InferType()(relay.transform.RemoveUnusedFunctions()(module))
     # Layouts first: parallel products share one flattened input only if they already read one node.
     for rewriting in (_RedundantLayout(), _FastMatmul(), HalvedTwice(), KeptCasts()):
@@ -48,13 +52,13 @@ def load(source: ModelSource) -> tvm.IRModule:
     return relay.transform.InferType()(module)
 
 
-def _import(source: ModelSource) -> tvm.IRModule:
+def _import(source: ModelSource, *, widens: bool) -> tvm.IRModule:
     reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
     diagnostics: list[str] = []
     # TVM prints what its type checker finds, and its error only says that it did.
     override_renderer(lambda context: diagnostics.extend(str(each.message) for each in context.diagnostics))
     try:
-        return ir_file.bind(*reader.read(source))
+        return ir_file.bind(*reader.read(source, **({"widens": widens} if source.format == "onnx" else {})))
     except IMPORT_ERRORS as error:
         found = diagnostics[-1].strip().splitlines()[-1] if diagnostics else _DIAGNOSED
         raise UserError(refusal_message(source, str(error).replace(_DIAGNOSED, found))) from error

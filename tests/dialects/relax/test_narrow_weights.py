@@ -58,6 +58,11 @@ def _check_notes(cases: dict[str, Any]) -> None:
         "odd sum": ["127x256 in float32: no axis of the sum divides into groups of 16 to 32"],
         "other group": ["144x256 in int4 in groups of 24: groups of 32 do not divide the sum"],
         "small": ["32x32 in float32: they are fewer than 16384 numbers"],
+        "exact float16": ["128x256 in float16"],
+        "exact bfloat16": ["128x256 in bfloat16"],
+        "not exact": ["128x256 in float32: no 16-bit type has all of their numbers"],
+        "16 rows": ["128x256 in float16"],
+        "17 rows": ["128x256 in float32: products of more than 16 rows gain nothing"],
         "nothing asked for": [],
         "another kernel": [],
         "one kernel": ["128x256 in int4 in groups of 64"],
@@ -70,7 +75,7 @@ def _check_notes(cases: dict[str, Any]) -> None:
 def _check_errors(errors: dict[str, str]) -> None:
     start = "`group` of NarrowWeights is"
     assert errors == {
-        "storage": "`storage` of NarrowWeights is one of float32, bfloat16, float16, int8, int4; got int2",
+        "storage": "`storage` of NarrowWeights is one of float32, exact, bfloat16, float16, int8, int4; got int2",
         "group": f"{start} a multiple of 8 from 32 to 256, or 0 for columns; got 20",
         "columns of int4": f"{start} not 0 for int4: one scale for a column of 16 values is too coarse",
         "kernel": "no function `convolution` to narrow the weights of",

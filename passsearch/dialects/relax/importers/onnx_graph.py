@@ -23,6 +23,7 @@ from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.onnx_blocks import write_blocks
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.onnx_scales import check_scales
+from passsearch.dialects.onnx_widening import must_widen, widen
 from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
@@ -30,14 +31,16 @@ from passsearch.dialects.relax.importers.onnx_integers import INTEGERS
 from passsearch.dialects.relax.importers.onnx_ranges import RANGES
 
 
-def read(source: ModelSource) -> tvm.IRModule:
-    """Return the graph, its weights as constants."""
+def read(source: ModelSource, *, widens: bool) -> tvm.IRModule:
+    """Return the graph, its weights as constants; that of 16-bit floats computes in float32 if it ``widens``."""
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, **INTEGERS, **RANGES, "Clip": _Clip, "Pad": _Pad}
     # TVM has no interface to replace a converter, so its table is patched during the import. TVM also calls ONNX's
     # checker, which writes out the whole network with its weights, and only warns; so it is left out.
     importer, model = onnx_frontend.ONNXGraphImporter, onnx_weights.load(source.path)
+    if must_widen(model, is_cpu=widens):
+        widen(model, source.path.parent)
     write_tensors(model)
     write_blocks(model, source.path.parent)
     nodes = name_nodes(model, source.inputs)

@@ -15,6 +15,7 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.onnx_scales import check_scales
+from passsearch.dialects.onnx_widening import has_halves, widen
 from passsearch.dialects.refusal import BY_MASK, INTEGER_OPERATORS
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.dialects.relay.importer import tensor_type
@@ -22,12 +23,17 @@ from passsearch.dialects.relay.importers.local_inference import local_inference
 from passsearch.dialects.relay.importers.onnx_converters import WITH_INDICES, with_own
 
 
-def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
-    """Return the graph, its weights as constants."""
+def read(source: ModelSource, *, widens: bool) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
+    """Return the graph, its weights as constants; that of 16-bit floats computes in float32 if it ``widens``."""
     # The front end has read the file before, so an unreadable file does not reach this line.
     model = onnx.load(str(source.path))
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
+    if has_halves(model, (onnx.TensorProto.BFLOAT16,)):
+        # Casts to it are casts to float32 here (`onnx.mapping`), so outputs would not be rounded.
+        raise NotImplementedError("bfloat16 is not supported; convert the network to float32 or float16")
+    if widens and has_halves(model):
+        widen(model, source.path.parent)
     write_tensors(model)
     nodes = name_nodes(model, source.inputs)
     check_scales(model, nodes, source.inputs, folder=source.path.parent)

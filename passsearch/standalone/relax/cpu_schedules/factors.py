@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,9 +70,14 @@ class Factor:
     @property
     def has_one_row(self) -> bool:
         """True if each number is used once: every axis of the result is one of the parameter's, or of size 1."""
+        return self.rows == 1
+
+    @property
+    def rows(self) -> int | None:
+        """How often each number is used: the size of the result's axes that are not the parameter's, if it is known."""
         axes = [axis for axis in self.realize.block.iter_vars if axis.iter_type != tirx.IterVar.CommReduce]
-        others = [axis for axis in axes if not any(index.same_as(axis.var) for index in self.load.indices)]
-        return all(isinstance(axis.dom.extent, tirx.IntImm) and int(axis.dom.extent) == 1 for axis in others)
+        sizes = [axis.dom.extent for axis in axes if not any(index.same_as(axis.var) for index in self.load.indices)]
+        return math.prod(map(int, sizes)) if all(isinstance(size, tirx.IntImm) for size in sizes) else None
 
     @property
     def data_dimension(self) -> int | None:

@@ -17,7 +17,7 @@ from .constants import constant_arguments, digest, replace_functions, tensor, va
 from .cpu_pass import cpu_pass, unscheduled
 from .factors import LEAST_GROUP, Factor
 from .narrow_loops import is_table, narrowed, narrowed_table
-from .storage import FLOAT32, GROUPED, INT8, STORAGES, Storage
+from .storage import EXACT, FLOAT32, GROUPED, INT8, STORAGES, Storage, exact_type
 
 NOTES = "passsearch.weights"
 """Attribute of a function with a line for each of its large constants: their shape, their storage, and the reason where
@@ -25,6 +25,9 @@ that is not the one that was asked for."""
 
 LEAST_NUMBERS = 1 << 14
 """Numbers from which weights are narrowed by default: 64 KiB of float32, which stay in the second cache."""
+
+MOST_ROWS = 16
+"""Rows of a product up to which weights that are 16 bits in the file stay so: of 128 rows, widening gains nothing."""
 
 DEFAULT_GROUP = 32
 """Numbers that share a scale in ``int4`` by default, and in activations of weights without groups."""
@@ -46,7 +49,8 @@ def NarrowWeights(  # noqa: N802
     integers. Weights that cannot be narrowed stay float32, and an attribute of their function says why.
 
     Args:
-        storage: One of ``STORAGES``; ``float32`` changes nothing.
+        storage: One of ``STORAGES``; ``float32`` changes nothing. ``exact`` for the 16-bit type that has all numbers of
+            a weight, of products that have ``MOST_ROWS`` rows at most.
         group: Numbers along the sum that share a scale; 0 for one scale for each column, with ``int8`` only. ``None``
             for that with ``int8``, and for groups of 32 with ``int4``.
         least: Numbers from which weights are narrowed.
@@ -61,7 +65,8 @@ def NarrowWeights(  # noqa: N802
     default = _storage(storage, group, activations)
 
     def narrow(module: Any, _registers: Any) -> Any:
-        has_integers = bool(target_has_features("avx2", tvm.target.Target.current(allow_none=False)))
+        target = tvm.target.Target.current(allow_none=False)
+        has_integers, has_float16 = bool(target_has_features("avx2", target)), _widens_float16(target)
         module, storages = _kernel_storages(module, default, kernels or {})
         if all(each.name == FLOAT32 for each in storages.values()):
             return module
@@ -71,16 +76,26 @@ def NarrowWeights(  # noqa: N802
             storage = storages[name.name_hint]
             if storage.name != FLOAT32 and not is_attention(function):
                 changed[name.name_hint] = _narrow(
-                    function, arguments.get(name.name_hint, {}), storage, least=least, has_integers=has_integers
+                    function,
+                    arguments.get(name.name_hint, {}),
+                    storage,
+                    least=least,
+                    has_integers=has_integers,
+                    has_float16=has_float16,
                 )
         return _replaced(module, {name: each for name, each in changed.items() if each.has_notes})
 
     return cpu_pass(narrow, name="NarrowWeights")
 
 
+def _widens_float16(target: Any) -> bool:
+    """Return whether the processor has an instruction for it, without which LLVM calls a function for each number."""
+    return "x86" not in str(target.attrs.get("mtriple", "")) or bool(target_has_features("f16c", target))
+
+
 def _storage(storage: Any, group: Any, activations: Any) -> Storage:
-    if storage not in (FLOAT32, *STORAGES):
-        raise ValueError(f"`storage` of NarrowWeights is one of {', '.join((FLOAT32, *STORAGES))}; got {storage}")
+    if storage not in (names := (FLOAT32, EXACT, *STORAGES)):
+        raise ValueError(f"`storage` of NarrowWeights is one of {', '.join(names)}; got {storage}")
     if group is None:
         group = DEFAULT_GROUP if storage == "int4" else 0
     if group % 8 or not 0 <= group <= 256 or (group and group < 32):
@@ -205,6 +220,7 @@ def _narrow(
     *,
     least: int,
     has_integers: bool = True,
+    has_float16: bool = True,
 ) -> _Narrowed:
     """Return a function with all of its large constant weights in a storage.
 
@@ -214,6 +230,7 @@ def _narrow(
         storage: The storage.
         least: Numbers from which weights are narrowed.
         has_integers: True if the processor has products of 8-bit integers.
+        has_float16: True if it widens float16.
     """
     layouts: dict[int, _Layout] = {}
     notes: list[str] = []
@@ -229,11 +246,14 @@ def _narrow(
         layout = _kept(f"they are fewer than {least} numbers") if is_small else _refused(arguments[place], storage)
         if not all(isinstance(size, tirx.IntImm) for size in function.params[place].shape):
             layout = _kept("the kernel takes weights of any size")
+        own = storage
+        if layout is None and storage.name == EXACT:
+            own, layout = _exact_storage(arguments[place], factor, has_float16=has_float16)
         if layout is None and isinstance(factor, Factor):
-            layout = _factor_layout(factor, storage, has_integers=has_integers)
+            layout = _factor_layout(factor, own, has_integers=has_integers)
             result = narrowed(result, factor, layout.storage) if layout.storage.name != FLOAT32 else result
         elif layout is None and is_table(result, place):
-            layout = _table_layout(len(shape), storage)
+            layout = _table_layout(len(shape), own)
             result = narrowed_table(result, place, layout.storage)
         layout = layout or _kept(str(factor))
         if layout.storage.name != FLOAT32:
@@ -251,6 +271,18 @@ def _refused(constants: Sequence[Any], storage: Storage) -> _Layout | None:
     """Return the layout of weights with numbers that a storage does not have; ``None`` if it has all of them."""
     reasons = [reason for each in constants if (reason := storage.refusal(values_of(each.value)))]
     return _kept(reasons[0]) if reasons else None
+
+
+def _exact_storage(
+    constants: Sequence[Any], factor: Factor | str, *, has_float16: bool
+) -> tuple[Storage, _Layout | None]:
+    """Return the 16-bit storage that has all numbers of some constants, or the layout of those that stay float32."""
+    if isinstance(factor, Factor) and (factor.rows is None or factor.rows > MOST_ROWS):
+        return Storage(FLOAT32), _kept(f"products of more than {MOST_ROWS} rows gain nothing")
+    name, *others = {exact_type(values_of(each.value), has_float16=has_float16) for each in constants}
+    if others or name == FLOAT32:
+        return Storage(FLOAT32), _kept("no 16-bit type has all of their numbers")
+    return Storage(name), None
 
 
 def _factor_layout(factor: Factor, storage: Storage, *, has_integers: bool) -> _Layout:

@@ -33,6 +33,9 @@ HALF_BITS = 16
 
 FLOAT32, INT8 = "float32", "int8"
 
+EXACT = "exact"
+"""A 16-bit type that has all numbers of a weight."""
+
 STORAGES = ("bfloat16", "float16", "int8", "int4")
 """Types of numbers that weights are stored in."""
 
@@ -149,6 +152,20 @@ class Storage:
         if self.name == "bfloat16":
             return (to_bfloat16(weights).view("uint16").astype("uint32") << HALF_BITS).view("float32")
         return weights.astype(self.dtype).astype(FLOAT32)
+
+
+def exact_type(weights: Any, *, has_float16: bool) -> str:
+    """Return a 16-bit type that has all of these finite numbers, float32 if there is none.
+
+    Args:
+        weights: Numbers in float32.
+        has_float16: True if the processor widens float16.
+    """
+    if not (np.ascontiguousarray(weights).view("uint32") & 0xFFFF).any():
+        return "bfloat16"
+    with np.errstate(over="ignore"):
+        is_half = has_float16 and np.array_equal(weights.astype("float16").astype(FLOAT32), weights)
+    return "float16" if is_half else FLOAT32
 
 
 def to_bfloat16(weights: Any) -> Any:
