@@ -137,9 +137,10 @@ CASES = [
 ]
 
 SMALL_FAULTS = [
-    pytest.param(quantised_layers, "ShiftedZero", id="8 bit, a zero point off by one"),
-    pytest.param(quantised_layers, "WideScale", id="8 bit, a scale 2 % off"),
-    pytest.param(half_layers, "HeavyWeight", id="half precision, a weight 2 % off"),
+    pytest.param(quantised_layers, "ShiftedZero", 0.0625, 0.0156, id="8 bit, a zero point off by one"),
+    pytest.param(quantised_layers, "WideScale", 0.0625, 0.0156, id="8 bit, a scale 2 % off"),
+    # Computed in float32, so one rounding of outputs is all that right passes may change.
+    pytest.param(half_layers, "HeavyWeight", 0.0011, 0.0011, id="half precision, a weight 2 % off"),
 ]
 """Faults that rounding might cause in another network of 8 or 16 bits: the plain build says what it does in this."""
 
@@ -165,9 +166,9 @@ def test_a_wrong_pass_is_refused_for_its_reason(
     assert reason in outcome.reason, outcome.reason
 
 
-@pytest.mark.parametrize(("make", "step"), SMALL_FAULTS)
+@pytest.mark.parametrize(("make", "step", "strict", "allowed"), SMALL_FAULTS)
 def test_a_small_fault_of_a_network_in_few_bits_is_refused_on_usual_inputs(
-    relax: Toolchain, tmp_path: Path, make: MakeNetwork, step: str
+    relax: Toolchain, tmp_path: Path, make: MakeNetwork, step: str, strict: float, allowed: float
 ) -> None:
     onnx.save(make(), tmp_path / "network.onnx")
     model = resolve(str(tmp_path / "network.onnx"), folder=tmp_path)
@@ -178,7 +179,7 @@ def test_a_small_fault_of_a_network_in_few_bits_is_refused_on_usual_inputs(
         outcome = evaluator.build_candidate(Candidate(Pipeline.parse(step)))
         limit = evaluator.builder.verification.strict_limit
     assert isinstance(outcome, Failure) and outcome.kind == "wrong_result" and "outputs deviate" in outcome.reason
-    assert limit == pytest.approx(0.0625) and "0.016 is allowed" in outcome.reason
+    assert limit == pytest.approx(strict, rel=0.01) and f"{allowed:.2g} is allowed" in outcome.reason, outcome.reason
 
 
 @pytest.mark.slow
@@ -194,7 +195,7 @@ def test_right_pipelines_of_networks_in_few_bits_are_not_refused(
         for name in ("schedule-cpu", "nhwc-schedule-cpu", "decoder-schedule-cpu", "transposed-schedule-cpu"):
             built = evaluator.build_candidate(named_candidate(session, name))
             assert isinstance(built, Built), (name, built)
-            assert built.agreement.limit < evaluator.builder.verification.strict_limit
+            assert built.agreement.limit <= evaluator.builder.verification.strict_limit
 
 
 SCRIPT_REASONS = {"Stopping": "output 0 is another one on equal inputs", "Eating": "The network changes its input `x`"}
