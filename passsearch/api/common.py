@@ -11,7 +11,6 @@ from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import (
     DEADLINE_S,
     MAIN,
-    NARROWING,
     SHARE,
     SOURCE,
     Calls,
@@ -223,10 +222,10 @@ def recorded_budget(session: Session, texts: Sequence[str]) -> ErrorBudget | Non
     for text in texts:
         if text.endswith(".json"):
             file = read_pipeline(expand_home(text))
-            budgets += [ErrorBudget(file.tolerance, bound=file.tolerance)] if file.pipeline.has_pass(NARROWING) else []
+            budgets += [ErrorBudget(file.tolerance, bound=file.tolerance)] if file.pipeline.narrows else []
         elif run := _named_run(text, session):
             result = read_result(run)
-            if Pipeline.parse(result["best"]["pipeline"]).has_pass(NARROWING) and result.get("deployment"):
+            if Pipeline.parse(result["best"]["pipeline"]).narrows and result.get("deployment"):
                 decision, bound = result.get("precision") or {}, result["deployment"]["tolerance"]
                 # By classes where the run was judged so. There are no samples here, so the bound alone decides.
                 unit = decision.get("unit", SHARE)

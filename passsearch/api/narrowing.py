@@ -17,7 +17,7 @@ def refuse_narrow_pipeline(candidate: Candidate | None) -> None:
     Raises:
         UserError: It is such a pipeline.
     """
-    if candidate is not None and candidate.pipeline.has_pass(NARROWING):
+    if candidate is not None and candidate.pipeline.narrows:
         raise UserError(
             f"The pipeline `{candidate.name or candidate.pipeline}` has the pass {NARROWING}, so there is no precision "
             "to decide on; leave out --precision (precision=), or name another pipeline."

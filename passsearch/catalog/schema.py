@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 
-from passsearch.core import BuildOptions, Candidate, Json, PassSpec, Pipeline, suggest_name
+from passsearch.core import EXACT, NARROWING, BuildOptions, Candidate, Json, PassSpec, Pipeline, suggest_name
 from passsearch.errors import UserError
 
 PARAMETER_TYPES = ("bool", "int", "float", "str", "list", "mapping")
@@ -331,7 +331,8 @@ class Catalog:
     def approximates(self, candidate: Candidate) -> bool:
         """Return whether a candidate runs a pass that may change numerics, in its pipeline or in its build."""
         build = candidate.build
-        explicit = {*(step.name for step in candidate.pipeline.passes), *build.required}
+        exact = PassSpec.of(NARROWING, storage=EXACT)
+        explicit = {*(step.name for step in candidate.pipeline.passes if step != exact), *build.required}
         # Passes of level 0 do not count: the build of the reference runs them as well.
         implicit = {name for name, entry in self.entries.items() if 0 < entry.opt_level <= build.opt_level}
         # A pass that the catalog does not list may do anything.

@@ -59,7 +59,6 @@ from passsearch.core.measurement import (
     LEAST_GAIN,
     LOWERING,
     MACHINE_FAULTS,
-    NARROWING,
     PASSES,
     QUANTIZED_LIMIT,
     STRICT_LIMITS,
@@ -84,7 +83,7 @@ from passsearch.core.options import (
     NetworkOptions,
     Option,
 )
-from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
+from passsearch.core.passes import EXACT, NARROWING, Json, PassSpec, Pipeline, parse_json
 from passsearch.core.processes import (
     ENDING_SIGNALS,
     NO_TELEMETRY,
@@ -106,6 +105,7 @@ __all__ = [
     "DEADLINE_S",
     "DTYPE",
     "ENDING_SIGNALS",
+    "EXACT",
     "FAILURE_KINDS",
     "FLOAT32",
     "FOLDING",

@@ -103,9 +103,6 @@ PASSES, CONSTANTS, LOWERING, CODEGEN, WRITING = COMPILE_PARTS = (
 FOLDING = "FoldConstant"
 """Name of the pass that evaluates constants. TVM's own compiles every constant expression and runs it."""
 
-NARROWING = "NarrowWeights"
-"""Name of the pass that stores weights in fewer bits: an error budget is for pipelines with it."""
-
 
 @dataclass(frozen=True)
 class Failure:

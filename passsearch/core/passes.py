@@ -7,6 +7,9 @@ from typing import Any, TypeAlias
 
 from passsearch.errors import UserError
 
+NARROWING, EXACT = "NarrowWeights", "exact"
+"""Name of the pass that stores weights in fewer bits, and its storage that keeps all numbers as they are."""
+
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
@@ -32,6 +35,11 @@ class PassSpec:
     def argument_values(self) -> dict[str, Json]:
         """The arguments as plain JSON values, by name."""
         return {key: json.loads(text) for key, text in self.arguments}
+
+    @property
+    def narrows(self) -> bool:
+        """True for a pass that rounds weights to fewer bits."""
+        return self.name == NARROWING and self.argument_values != {"storage": EXACT}
 
     def __str__(self) -> str:
         if not self.arguments:
@@ -64,9 +72,10 @@ class Pipeline:
             passes.append(step)
         return cls(tuple(passes))
 
-    def has_pass(self, name: str) -> bool:
-        """Return whether a pass of this name is applied."""
-        return any(step.name == name for step in self.passes)
+    @property
+    def narrows(self) -> bool:
+        """True if a pass rounds weights to fewer bits, for which an error budget is."""
+        return any(step.narrows for step in self.passes)
 
     def to_json(self) -> list[Json]:
         """Return ``[{"name": …, "arguments": {…}}, …]``, as pipeline files store it."""

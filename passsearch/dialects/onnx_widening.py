@@ -21,7 +21,7 @@ from passsearch.dialects.contract import Array
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 """ONNX's numbers of the types with 16 bits."""
 
-TYPES = frozenset({"to", "dtype", "output_dtype", "softmax_precision", "stash_type"})
+TYPES = frozenset({"to", "dtype", "output_dtype", "output_datatype", "precision", "softmax_precision", "stash_type"})
 """Attributes that are the number of a type."""
 
 WIDE = "/float32"
@@ -60,8 +60,14 @@ def widen(model: onnx.ModelProto, folder: Path) -> None:
     inputs = [value for value in model.graph.input if value.name not in weights and _is_half(value)]
     # An input may be an output as well, and is one as it is.
     names = {value.name for value in inputs}
-    outputs = [value for value in model.graph.output if value.name not in names and _is_half(value)]
-    _rename(model.graph, {value.name: f"{value.name}{WIDE}" for value in (*inputs, *outputs)})
+    # One that is listed twice is cast once.
+    own = {value.name: value for value in model.graph.output if value.name not in names and _is_half(value)}
+    outputs = [*own.values()]
+    renamed = {value.name: f"{value.name}{WIDE}" for value in (*inputs, *outputs)}
+    _rename(model.graph, renamed)
+    for value in model.graph.input:
+        if value.name in weights:  # a weight that the file lists among its inputs, too
+            value.name = renamed.get(value.name, value.name)
     first = [helper.make_node("Cast", [value.name], [f"{value.name}{WIDE}"], to=TensorProto.FLOAT) for value in inputs]
     last = [node for value in outputs for node in _casts_of_output(value)]
     nodes = [*first, *model.graph.node, *last]
@@ -83,13 +89,23 @@ def _casts_of_output(value: onnx.ValueInfoProto) -> list[onnx.NodeProto]:
 
 def _declare_wide(model: onnx.ModelProto, kept: set[str]) -> None:
     """Declare all values in 16 bits as float32, but for the inputs and outputs in float16."""
-    for graph in _graphs(model):
+    for number, graph in enumerate(_graphs(model)):
+        own = kept if number == 0 else set()  # names of branches are their own
         for value in (*graph.input, *graph.output, *graph.value_info):
-            is_kept = value.name in kept and value.type.tensor_type.elem_type == TensorProto.FLOAT16
-            if _is_half(value) and not is_kept:
-                value.type.tensor_type.elem_type = TensorProto.FLOAT
+            is_kept = value.name in own and value.type.tensor_type.elem_type == TensorProto.FLOAT16
+            if not is_kept:
+                _widen_type(value.type)
     for function in model.functions:
         del function.value_info[:]
+
+
+def _widen_type(kind: onnx.TypeProto) -> None:
+    """Let a type of 16 bits be float32, in sequences and optional values too."""
+    if kind.HasField("tensor_type") and kind.tensor_type.elem_type in HALVES:
+        kind.tensor_type.elem_type = TensorProto.FLOAT
+    for name in ("sequence_type", "optional_type"):
+        if kind.HasField(name):
+            _widen_type(getattr(kind, name).elem_type)
 
 
 def _is_half(value: onnx.ValueInfoProto) -> bool:
@@ -106,9 +122,12 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
         for position, name in enumerate(node.output):
             node.output[position] = names.get(name, name)
         for branch in _branches(node):
-            _rename(branch, names)
+            # An input of a loop's body hides a value of its name in the graph around it.
+            own = {value.name for value in branch.input}
+            outer = {name: new for name, new in names.items() if name not in own}
+            _rename(branch, outer)
             for value in branch.output:  # a branch may return a value of the graph around it
-                value.name = names.get(value.name, value.name)
+                value.name = outer.get(value.name, value.name)
 
 
 def _widen_tensor(tensor: TensorProto, folder: Path) -> None:
@@ -142,6 +161,8 @@ def _tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     for attribute in (attribute for node in _nodes(model) for attribute in node.attribute):
         if attribute.HasField("t"):
             yield attribute.t
+        if attribute.HasField("sparse_tensor"):
+            yield attribute.sparse_tensor.values
         yield from attribute.tensors
 
 

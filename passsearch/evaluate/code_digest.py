@@ -13,6 +13,7 @@ def dialect_digest(name: str) -> str:
     # Only the shared files that importers, passes and builds use: a change of `declaration.py` must not discard every
     # cache.
     shared = [dialects / file for file in ("contract.py", "constant_table.py", "shared.py")]
+    shared += sorted(dialects.glob("onnx_*.py"))
     shared.append(standalone / "deployment" / "linker.py")
     own = (file for room in (dialects, standalone) for file in sorted((room / name).rglob("*.py")))
     return digest_files([*shared, *own])

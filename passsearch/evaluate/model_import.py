@@ -202,6 +202,8 @@ def import_digest(session: Session) -> str:
         # The interpreter too: TVMs that users built themselves may share a version.
         "tvm": [toolchain.tvm_version, toolchain.tvm_commit, str(toolchain.python)],
         "dialect": dialect_digest(toolchain.dialect),
+        # Networks in 16 bits compute in float32 on CPUs.
+        "device": session.device_kind,
     }
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 

@@ -14,7 +14,6 @@ from typing import Any
 from passsearch.catalog import Catalog, load
 from passsearch.core import (
     DEADLINE_S,
-    NARROWING,
     SOURCE,
     Candidate,
     ErrorBudget,
@@ -282,7 +281,7 @@ class Session:
 
     def has_budget(self, candidate: Candidate) -> bool:
         """Return whether the user's error budget is for this candidate: it stores weights in fewer bits."""
-        return self.budget is not None and candidate.pipeline.has_pass(NARROWING)
+        return self.budget is not None and candidate.pipeline.narrows
 
     def tolerated(self, candidate: Candidate) -> float | None:
         """Return the deviation that the user allows a candidate's outputs; ``None`` for the strict limit."""

@@ -21,9 +21,11 @@ from time import monotonic
 from typing import Any, Literal, TypeAlias
 from unittest.mock import patch
 
+import onnx
 import torch
 
 from passsearch.core import DeclaredInput, TensorType, require_trust
+from passsearch.dialects.onnx_widening import has_halves
 from passsearch.errors import UserError
 from passsearch.frontends import onnx_file, torchscript_file
 from passsearch.frontends.model_file import ModelFile, cache_file_name, save_bytes, save_file
@@ -184,15 +186,15 @@ def _export(
     export_s = monotonic() - begin_s
     path = save_bytes(request.folder, data, name=name, suffix=".onnx")
     file = onnx_file.from_path(path, request, name=name)
-    has_halves = _has_halves(module, call)
+    is_half = has_halves(onnx.load(path, load_external_data=False))
     inputs = {key: to_array(tensor) for key, tensor in call.tensors.items()}
-    if disagrees(path, inputs, checked.results, tolerance=HALF_TOLERANCE if has_halves else TOLERANCE):
+    if disagrees(path, inputs, checked.results, tolerance=HALF_TOLERANCE if is_half else TOLERANCE):
         _log.info("The ONNX file of `%s` computes something else; saving it in a format of PyTorch.", name)
         # Without such a form, the comparison of the import with the module decides.
         with suppress(UserError):
             return with_torch()
     # PyTorch rounds to 16 bits after each operator, so the file in float32 is the more exact reference.
-    source = None if has_halves else live
+    source = None if is_half else live
     return replace(file, otherwise=with_torch, export_s=export_s, live=source, form=checked.form)
 
 
@@ -283,11 +285,6 @@ def _save_with_torch(
     file_name = cache_file_name(name, _digest(archive), suffix=".pt2" if as_program else ".pt")
     path = save_file(request.folder, file_name, write=lambda path: path.write_bytes(archive.getvalue()))
     return "exported" if as_program else "torchscript", path
-
-
-def _has_halves(module: Any, call: TorchCall) -> bool:
-    tensors = (*module.parameters(), *module.buffers(), *call.tensors.values())
-    return any(tensor.dtype in (torch.float16, torch.bfloat16) for tensor in tensors)
 
 
 def _untraceable(name: str, error: BaseException, *, advice: str = "give what it takes") -> str:

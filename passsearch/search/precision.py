@@ -128,6 +128,8 @@ class PrecisionChooser:
 
     def _decide(self, pipeline: Pipeline, evaluate: Evaluate) -> results.PrecisionDecision | Failure:
         entry = self._request.entry
+        # Weights that keep all their numbers in 16 bits begin in float32, too.
+        pipeline = Pipeline(tuple(step for step in pipeline.passes if step.name != entry.name))
         if not has_kernel_schedules(pipeline, self._entries):
             return Failure("compile_error", "apply", entry.name, "no pass of the pipeline schedules single kernels")
         place = entry.place_in(pipeline)

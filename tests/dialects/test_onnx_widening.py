@@ -1,5 +1,6 @@
 """Networks in 16-bit floats as float32 networks, run by ONNX Runtime."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,58 @@ def test_bfloat16_is_widened_for_every_device_and_float32_for_none() -> None:
     assert not has_halves(single) and not must_widen(single, is_cpu=True)
     assert must_widen(network(BFLOAT16), is_cpu=False)
     assert must_widen(network(FLOAT16), is_cpu=True) and not must_widen(network(FLOAT16), is_cpu=False)
+
+
+def listed_twice() -> onnx.ModelProto:
+    """Return a network that lists an output twice."""
+    return small([helper.make_node("Mul", ["x", "x"], ["y"])], outputs=("y", "y"))
+
+
+def hiding_body() -> onnx.ModelProto:
+    """Return a network with a loop whose input has the name of the network's output."""
+    value = helper.make_tensor_value_info
+    inner = [helper.make_node("Add", ["y", "y"], ["double"]), helper.make_node("Identity", ["y"], ["same"])]
+    body = helper.make_graph(
+        inner, "body", [value("y", FLOAT16, [8])], [value("double", FLOAT16, [8]), value("same", FLOAT16, [8])]
+    )
+    nodes = [
+        helper.make_node("Scan", ["first", "x"], ["last", "rows"], body=two_states(body), num_scan_inputs=1),
+        helper.make_node("Add", ["last", "rows"], ["y"]),
+    ]
+    return small([helper.make_node("ReduceMax", ["x"], ["first"], axes=[0], keepdims=0), *nodes])
+
+
+def two_states(body: onnx.GraphProto) -> onnx.GraphProto:
+    """Return a body that gets a row of the input as well."""
+    body.input.append(helper.make_tensor_value_info("row", FLOAT16, [8]))
+    body.node[1].input[0] = "row"
+    return body
+
+
+def window() -> onnx.ModelProto:
+    """Return a network whose window has its type as an attribute."""
+    nodes = [
+        helper.make_node("HannWindow", ["size"], ["w"], output_datatype=FLOAT16),
+        helper.make_node("Mul", ["x", "w"], ["y"]),
+    ]
+    model = small(nodes)
+    model.graph.initializer.append(helper.make_tensor("size", TensorProto.INT32, [], [8]))
+    return model
+
+
+def small(nodes: list[onnx.NodeProto], outputs: tuple[str, ...] = ("y",)) -> onnx.ModelProto:
+    value = helper.make_tensor_value_info
+    declared = [value(name, FLOAT16, [2, 8]) for name in outputs]
+    graph = helper.make_graph(nodes, "small", [value("x", FLOAT16, [2, 8])], declared)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("make", [listed_twice, hiding_body, window])
+def test_a_widened_network_computes_what_the_file_does(make: Callable[[], onnx.ModelProto], tmp_path: Path) -> None:
+    model, x = make(), np.random.default_rng(2).standard_normal((2, 8)).astype("float16")
+    providers = ["CPUExecutionProvider"]
+    plain = onnxruntime.InferenceSession(model.SerializeToString(), providers=providers).run(None, {"x": x})
+    widen(model, tmp_path)
+    found = onnxruntime.InferenceSession(model.SerializeToString(), providers=providers).run(None, {"x": x})
+    assert [each.dtype for each in found] == [each.dtype for each in plain]
+    assert all(np.allclose(*pair, rtol=4e-3, atol=4e-3) for pair in zip(found, plain, strict=True))

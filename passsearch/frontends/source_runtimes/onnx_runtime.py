@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from passsearch.core import physical_cores
@@ -67,7 +68,10 @@ class OnnxRuntime(_OnnxNetwork):
         # Packed weights are a copy; the file's own are mapped.
         options.add_session_config_entry("session.disable_prepacking", "1")
         providers = ["CPUExecutionProvider"]
-        self._session = onnxruntime.InferenceSession(_exact(source.path), options, providers=providers)
+        with TemporaryDirectory() as folder:
+            # Large weights are read, or mapped, before the folder goes.
+            model = _exact(source.path, Path(folder))
+            self._session = onnxruntime.InferenceSession(model, options, providers=providers)
         super().__init__([each.name for each in self._session.get_inputs()])
         self.runtime = f"ONNX Runtime {onnxruntime.__version__}"
         self.output_names = [each.name for each in self._session.get_outputs()]
@@ -104,20 +108,24 @@ class OnnxEvaluator(_OnnxNetwork):
         return arrays
 
 
-def _exact(path: Path) -> str | bytes:
-    """Return a file, or the model in it whose 16-bit floats are computed in float32, as exactly as weights allow.
+def _exact(path: Path, folder: Path) -> str | bytes:
+    """Return a file, or the model in it whose 16-bit floats are computed in float32.
 
-    In 16 bits ONNX Runtime rounds between operators, and has few of them in bfloat16.
+    In 16 bits ONNX Runtime rounds between operators, and has few of them in bfloat16. A model of more than 2 GB, the
+    most that a message may have, is written to a folder.
     """
     import onnx
 
     model = onnx.load(str(path), load_external_data=False)
-    if not has_halves(model) or _wide_bytes(model) >= LARGEST_BYTES:
+    if not has_halves(model):
         return str(path)
     model = onnx.load(str(path))
     widen(model, path.parent)
-    return bytes(model.SerializeToString())
+    if _bytes(model) < LARGEST_BYTES:
+        return bytes(model.SerializeToString())
+    onnx.save(model, str(folder / path.name), save_as_external_data=True)
+    return str(folder / path.name)
 
 
-def _wide_bytes(model: Any) -> int:
-    return sum(4 * math.prod(weight.dims) for weight in model.graph.initializer)
+def _bytes(model: Any) -> int:
+    return sum(8 * math.prod(weight.dims) for weight in model.graph.initializer)

@@ -297,6 +297,22 @@ def separated() -> list[Any]:
     return [len(regions(module)), bool(relax.analysis.check_well_formed(fused))]
 
 
+def reshaped_values() -> list[int]:
+    """Return the number of attentions of few rows whose keys and values are of tensors of three axes."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorType((1, 2, 1, 16), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            keys, values = (builder.emit(op.reshape(weight(1, 64, 32), (1, 2, 64, 16))) for _ in range(2))
+            scores = builder.emit(op.matmul(data, builder.emit(op.permute_dims(keys, [0, 1, 3, 2]))))
+            weights = builder.emit(op.nn.softmax(scores, -1))
+            output = builder.emit_output(op.matmul(weights, values))
+        builder.emit_func_output(output)
+    module = builder.get()
+    FuseAttention(least_columns=1)(module)
+    return [len(regions(module))]
+
+
 def choices() -> dict[str, Any]:
     """Return which of two attentions become one function by which arguments."""
     builder = relax.BlockBuilder()
@@ -332,6 +348,7 @@ def choices() -> dict[str, Any]:
 
     return {
         "two blocks": separated(),
+        "reshaped values": reshaped_values(),
         "by default": sizes(),
         "from 30": sizes(least_columns=30),
         "all": sizes(least_columns=1),

@@ -25,7 +25,7 @@ def test_attentions_are_one_function_and_computed_the_same(cases: Any) -> None:
         assert case["scheduled"] and case["vectors"], (name, case)
         assert case["packed_first"] == (network not in UNPACKED), (name, case)
         assert bool(case["copies"]) == (network in COPIED), (name, case)
-    assert choices.pop("two blocks") == [0, True]
+    assert choices.pop("two blocks") == [0, True] and choices.pop("reshaped values") == [1]
     assert choices.pop("no such place").startswith("there is no attention 2; the network has 2")
     assert choices.pop("no such value") == "an attention has 0 or 1; got 2"
     assert choices == {

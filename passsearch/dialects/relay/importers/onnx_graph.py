@@ -15,7 +15,7 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.onnx_scales import check_scales
-from passsearch.dialects.onnx_widening import has_halves, widen
+from passsearch.dialects.onnx_widening import must_widen, widen
 from passsearch.dialects.refusal import BY_MASK, INTEGER_OPERATORS
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.dialects.relay.importer import tensor_type
@@ -29,10 +29,10 @@ def read(source: ModelSource, *, widens: bool) -> tuple[tvm.IRModule, Mapping[st
     model = onnx.load(str(source.path))
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
-    if has_halves(model, (onnx.TensorProto.BFLOAT16,)):
+    if any(value.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 for value in model.graph.output):
         # Casts to it are casts to float32 here (`onnx.mapping`), so outputs would not be rounded.
-        raise NotImplementedError("bfloat16 is not supported; convert the network to float32 or float16")
-    if widens and has_halves(model):
+        raise NotImplementedError("outputs in bfloat16 are not supported; convert them to float32 or float16")
+    if must_widen(model, is_cpu=widens):
         widen(model, source.path.parent)
     write_tensors(model)
     nodes = name_nodes(model, source.inputs)

@@ -14,6 +14,9 @@ from tvm import relax, tirx
 
 from .loops import BINARY, LANES, MOST_FEW_ROWS, RESHAPE, ROWS, SCORE, SELECTION, Operator
 
+REPEATED_AXES = 4
+"""Axes of heads that are repeated, at least: the heads, how often, the columns and the depth."""
+
 
 @dataclass(frozen=True)
 class Attention:
@@ -120,9 +123,11 @@ class _Block:
         """Return the tensor whose heads, the third axis from the end, are repeated one by one, and how often."""
         shape = sizes(variable)
         repeated = (self._operands(variable, RESHAPE) or (None,))[0]
+        if repeated is None or len(sizes(repeated)) < REPEATED_AXES:
+            return variable, 1
         single = (self._operands(repeated, "relax.broadcast_to") or (None,))[0]
         added = self._operands(single, "relax.expand_dims") or self._operands(single, RESHAPE) or (None,)
-        *leading, heads, times = sizes(repeated)[:-2] or (0, 0)
+        *leading, heads, times = sizes(repeated)[:-2]
         own = (*leading, heads, *shape[-2:])
         is_found = (
             shape == (*leading, heads * times, *shape[-2:])
