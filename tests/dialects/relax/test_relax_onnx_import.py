@@ -5,7 +5,7 @@ from typing import Any
 
 def test_bounds_and_borders_stay_operators_and_compute_the_same(cases: Any) -> None:
     *networks, names, external = cases("importer_cases.py")
-    assert len(networks) == 9
+    assert len(networks) == 8
     for case in networks:
         assert case["operators"], case
         assert case["same"], case

@@ -6,7 +6,6 @@
 * ``BatchNormalization`` in training mode weighs its statistics by the momentum the other way round, and divides the
   variance by one less than the number of elements.
 * Other norms in float16 overflow at values of some hundreds; here they are computed in float32.
-* ``InstanceNormalization`` is written out over all axes, which no schedule computes row by row.
 * ``LpNormalization`` is missing.
 * ``MeanVarianceNormalization`` subtracts squares, of which little is left where the mean is large.
 * ``Dropout`` outside of training keeps everything; its mask is boolean. In training it is refused.
@@ -104,16 +103,6 @@ class BatchNormalization(onnx_frontend.BatchNormalization):  # type: ignore[misc
         return relax.Tuple([op.astype(normal, dtype_of(data)), *kept])
 
 
-class InstanceNormalization(onnx_frontend.InstanceNormalization):  # type: ignore[misc]
-    """Converter of InstanceNormalization to the operator that ``ExpandNorms`` knows."""
-
-    @classmethod
-    def _impl_v6(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        data, scale, bias = inputs[:3]
-        axes = list(range(2, len(data.ty.shape)))
-        return op.nn.instance_norm(data, scale, bias, 1, axes, attr.get("epsilon", 1e-5))
-
-
 class LpNormalization(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
     """Converter of LpNormalization; what has the norm 0 stays 0, as in ONNX Runtime."""
 
@@ -178,11 +167,11 @@ def _in_float32(convert: Callable[..., Any], bb: Any, inputs: Any, attr: Any, pa
     return op.astype(bb.normalize(convert(bb, wide, attr, params)), "float16")
 
 
-WIDENED = {"GroupNormalization": onnx_frontend.GroupNormalization, "InstanceNormalization": InstanceNormalization}
-"""Converters of operators whose squares overflow in float16, and which ONNX Runtime computes in float32."""
+WIDENED = ("GroupNormalization", "InstanceNormalization")
+"""Operators whose squares overflow in float16, and which ONNX Runtime computes in float32."""
 
 NORMS: Mapping[str, Any] = {
-    **{kind: Wrapped(converter, _in_float32) for kind, converter in WIDENED.items()},
+    **{kind: Wrapped(getattr(onnx_frontend, kind), _in_float32) for kind in WIDENED},
     "MeanVarianceNormalization": Wrapped(MeanVarianceNormalization, _in_float32),
     "BatchNormalization": BatchNormalization,
     "Dropout": Dropout,
