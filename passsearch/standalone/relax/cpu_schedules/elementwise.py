@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tvm
@@ -15,7 +16,7 @@ from .overlap import INDEX
 def is_uniform(schedule: Any, block: Any) -> bool:
     """Return True if a block reads all buffers at the indices that it writes, and computes nothing from these."""
     statement = schedule.get(block.block_rv)
-    if _computes_with_axes(statement) and can_be_computed_twice(schedule, block):
+    if _computes_with_axes(statement) and can_be_computed_twice(schedule, block.block_rv):
         return False
     written = _indices(statement.writes[0])
     return all(tvm_ffi.structural_equal(_indices(read), written) for read in statement.reads)
@@ -23,21 +24,51 @@ def is_uniform(schedule: Any, block: Any) -> bool:
 
 def can_be_flat(schedule: Any, block: Any) -> bool:
     """Return True if vectors of a uniform block may go on in the next row, and the last one overlap."""
-    axes = schedule.get(block.block_rv).iter_vars
-    return can_be_computed_twice(schedule, block) and all(str(axis.dom.extent.ty) == INDEX for axis in axes)
+    statement = schedule.get(block.block_rv)
+    shape = list(statement.writes[0].source.shape)
+    # A row of a longer operand ends elsewhere, so that a vector beyond it would be gathered.
+    is_equal = all(tvm_ffi.structural_equal(list(read.source.shape), shape) for read in statement.reads)
+    is_plain = all(str(axis.dom.extent.ty) == INDEX for axis in statement.iter_vars)
+    return is_equal and is_plain and can_be_computed_twice(schedule, block.block_rv)
 
 
 def can_be_computed_twice(schedule: Any, block: Any) -> bool:
     """Return True if no result of a block may take the place of its operand.
 
-    TVM stores an intermediate result where the intermediate operand was that is read at the same indices.
+    TVM stores an intermediate result where the intermediate operand was that is read at the same place.
+
+    Args:
+        schedule: The schedule.
+        block: The block as a variable of the schedule.
     """
-    statement, params = schedule.get(block.block_rv), schedule.mod["main"].params
-    written = statement.writes[0]
-    if any(param.same_as(written.source) for param in params):
-        return True
-    inner = [read for read in statement.reads if not any(param.same_as(read.source) for param in params)]
-    return not any(tvm_ffi.structural_equal(_indices(read), _indices(written)) for read in inner)
+    statement, params = schedule.get(block), schedule.mod["main"].params
+
+    def inner(regions: Any) -> list[Any]:
+        return [each for each in regions if not any(param.same_as(each.source) for param in params)]
+
+    return not any(_may_be_one(read, write) for write in inner(statement.writes) for read in inner(statement.reads))
+
+
+def _may_be_one(read: Any, write: Any) -> bool:
+    """Return True if the elements of two regions may have one place in memory; axes of size 1 do not change it."""
+    (sizes, indices), (others, other_indices) = _without_units(read), _without_units(write)
+    if not tvm_ffi.structural_equal(sizes, others):
+        return math.prod(map(int, sizes)) == math.prod(map(int, others)) if _are_known(sizes, others) else True
+    return bool(tvm_ffi.structural_equal(indices, other_indices))
+
+
+def _without_units(region: Any) -> tuple[list[Any], list[Any]]:
+    """Return the sizes and the indices of a region's axes, without those of size 1."""
+    pairs = [
+        (size, bounds.min)
+        for bounds, size in zip(region.region, region.source.shape, strict=True)
+        if not (isinstance(size, tirx.IntImm) and int(size) == 1)
+    ]
+    return [size for size, _ in pairs], [index for _, index in pairs]
+
+
+def _are_known(*shapes: list[Any]) -> bool:
+    return all(isinstance(size, tirx.IntImm) for shape in shapes for size in shape)
 
 
 def _computes_with_axes(statement: Any) -> bool:

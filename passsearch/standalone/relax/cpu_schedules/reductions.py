@@ -52,7 +52,7 @@ def schedule_reduction(
         is_contiguous: True if neighbours are reduced, which the indices of ``reads`` do not show.
     """
     loops = schedule.get_loops(block.block_rv)
-    if len(loops) != len(block.iters):
+    if len(loops) != len(block.iters) or not math.prod(axis.dom for axis in block.iters):
         return schedule
     axes = list(zip(loops, block.iters, strict=True))
     spatial = [pair for pair in axes if pair[1].kind == "S"]

@@ -15,6 +15,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import element_bits
 from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
+from .elementwise import can_be_computed_twice
 from .limits import with_finite_limits
 from .overlap import overlap_tiles, widen_reductions
 from .registers import Registers
@@ -24,7 +25,10 @@ from .tiling import MIN_LANES
 ACCUMULATORS = 4
 """Vectors of partial sums; one alone would wait for each addition to end."""
 LEAST_STEPS = 2
-"""Steps of all accumulators from which a row that no vector divides has several; the last step is half empty."""
+"""Steps of all accumulators from which a row that no vector divides has several."""
+
+MOST_PADDING = 1 / 8
+"""Most elements that a row may be longer for that, as a share of it."""
 
 MIN_ROWS = 16
 """Number of rows from which the rows of a large kernel are enough work for all threads."""
@@ -104,7 +108,8 @@ class _RowScheduler:
         length, lanes = self._blocks[-1].dom()[-1], self._lanes
         if vector_lanes(length, lanes) == dividing_lanes(length, lanes):
             return
-        if length < LEAST_STEPS * ACCUMULATORS * lanes:
+        padded = -(-length // (ACCUMULATORS * lanes)) * ACCUMULATORS * lanes
+        if length < LEAST_STEPS * ACCUMULATORS * lanes or padded - length > MOST_PADDING * length:
             self._accumulators = 1
         lanes *= self._accumulators
         names = [block.name for block in self._blocks if not block.is_injective()]
@@ -185,7 +190,8 @@ class _RowScheduler:
 
     def _vectorize_last_loop(self, step: Any) -> None:
         schedule, loop = self._schedule, self._schedule.get_loops(step)[-1]
-        lanes = vector_lanes(int(schedule.get(loop).extent), self._lanes)
+        lanes_of = vector_lanes if can_be_computed_twice(schedule, step) else dividing_lanes
+        lanes = lanes_of(int(schedule.get(loop).extent), self._lanes)
         if lanes >= MIN_LANES:
             schedule.vectorize(schedule.split(loop, [None, lanes])[1])
 

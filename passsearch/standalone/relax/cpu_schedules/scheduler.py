@@ -232,7 +232,8 @@ class Scheduler:
         """
         schedule, last = self._schedule, block.iters[-1]
         *outer, loop = loops
-        lanes = (vector_lanes if can_be_computed_twice(schedule, block) else dividing_lanes)(last.dom, self._lanes)
+        may_overlap = can_be_computed_twice(schedule, block.block_rv)
+        lanes = (vector_lanes if may_overlap else dividing_lanes)(last.dom, self._lanes)
         scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
         place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
         if parts is not None and not scattered:
