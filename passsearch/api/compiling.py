@@ -87,6 +87,9 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     pipeline: str = RECOMMENDED,
     seconds: float = 0.0,
     rivals: Sequence[str] | None = None,
+    precision: str = FLOAT32,
+    budget: float | str | None = None,
+    labels: str | Path | None = None,
     inputs: InputTypes | None = None,
     batch: int | None = None,
     function: str | None = None,
@@ -97,9 +100,6 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
     toolchain: str | None = None,
     tolerance: float | None = None,
     reference: str = SOURCE,
-    precision: str = FLOAT32,
-    budget: float | str | None = None,
-    labels: str | Path | None = None,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
@@ -120,7 +120,9 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             taken. 0 builds the recommended one only.
         rivals: Engines that the result is compared with in the same rounds, for two minutes at most; those that are
             installed by default.
-        precision: ``float32``, ``weights`` or ``mixed``, with ``budget`` and ``labels``: see ``tune``.
+        precision: What has fewer bits where that is faster and ``budget`` allows it: see ``tune``.
+        budget: What that may change: see ``tune``.
+        labels: The class of each sample, for a budget of accuracy: see ``tune``.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:

@@ -110,7 +110,7 @@ class _Block:
         """
         keys = self._operands(attention.keys, "relax.permute_dims")
         rank = len(sizes(attention.keys))
-        if keys is None or not _swaps_last(self._values[attention.keys].attrs.axes, rank):
+        if keys is None or rank < 2 or not _swaps_last(self._values[attention.keys].attrs.axes, rank):
             return attention
         groups = [self._repeated(each) for each in (keys[0], attention.values)]
         shared, values = groups if groups[0][1] == groups[1][1] else ((keys[0], 1), (attention.values, 1))
