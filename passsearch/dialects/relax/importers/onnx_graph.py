@@ -31,7 +31,7 @@ from passsearch.dialects.relax.importers.onnx_integers import INTEGERS
 from passsearch.dialects.relax.importers.onnx_ranges import RANGES
 
 
-def read(source: ModelSource, *, widens: bool) -> tvm.IRModule:
+def read(source: ModelSource, *, widens: bool = False) -> tvm.IRModule:
     """Return the graph, its weights as constants; that of 16-bit floats computes in float32 if it ``widens``."""
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}

@@ -23,7 +23,7 @@ from passsearch.dialects.relay.importers.local_inference import local_inference
 from passsearch.dialects.relay.importers.onnx_converters import WITH_INDICES, with_own
 
 
-def read(source: ModelSource, *, widens: bool) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
+def read(source: ModelSource, *, widens: bool = False) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
     """Return the graph, its weights as constants; that of 16-bit floats computes in float32 if it ``widens``."""
     # The front end has read the file before, so an unreadable file does not reach this line.
     model = onnx.load(str(source.path))
