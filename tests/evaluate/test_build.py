@@ -154,7 +154,9 @@ def make_builder(
         has_budget=lambda _: False,
     )
     network: Any = SimpleNamespace(
-        summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict, check=CheckInputs({})
+        summary=SimpleNamespace(computed_types=("float32",), quantizes=False, rounded_types=()),
+        request=dict,
+        check=CheckInputs({}),
     )
     compiler = NoPasses() if reference_steps else Compiler()
     applier: Any = SimpleNamespace(graph=SimpleNamespace(root="imported"), compiler=compiler)
@@ -260,7 +262,7 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
     graph: Any = SimpleNamespace(root="imported")
     compiler: Any = SimpleNamespace(ask=lambda *_, **__: built if is_built else late)
     pool: Any = SimpleNamespace(ask=lambda *_, **__: late, timer=None, left_s=lambda **_: math.inf)
-    summary = SimpleNamespace(computed_types=("float32",), quantizes=False)
+    summary = SimpleNamespace(computed_types=("float32",), quantizes=False, rounded_types=())
     network: Any = SimpleNamespace(summary=summary, request=dict, check=CheckInputs({}))
     session: Any = SimpleNamespace(
         limits=WorkerLimits(600.0, timeout_s=100.0),
