@@ -265,11 +265,12 @@ def main() -> None:
         print(table(read(OUT)))
         return
     before = {row["number"]: row for row in rows_of(Path(arguments.before))} if arguments.before else {}
+    known = {*read(OUT)["after"]["slow"]}  # before this run's rows take their place
     sweep(Path(arguments.rows), range(arguments.number), before=before, seconds=arguments.seconds)
     rows = rows_of(Path(arguments.rows))
     if before:
         write(OUT, compare(before, rows))
-    slower = sorted({*slow_nodes(rows, FAR_SLOWER)} - {*read(OUT)["after"]["slow"]})
+    slower = sorted({*slow_nodes(rows, FAR_SLOWER)} - known)
     if arguments.guard and slower:
         raise SystemExit(f"nodes that have become slow: {slower}")
 
