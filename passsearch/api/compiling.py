@@ -195,7 +195,7 @@ def _compile(
         report: Progress callback.
     """
     with open_evaluator(session, remember=False) as evaluator:
-        beside, asked = Rivals.find(evaluator.session, rivals), precision_request(evaluator.session, evaluator)
+        beside, request = Rivals.find(evaluator.session, rivals), precision_request(evaluator.session, evaluator)
         analysis = analyze_network(evaluator.session, evaluator.network.summary)
         candidates = _candidates(evaluator, analysis, named)
         imported_s = monotonic() - start
@@ -203,23 +203,19 @@ def _compile(
         candidate, built = _best(tried)
         form, decision = call_form(evaluator.session.model), None
         choice = _choice(candidate, tried if named is None else [])
-        export: Any = partial(_export, evaluator, folder=folder, form=form, open_reason=open_reason)
+        export = partial(_export, evaluator, folder=folder, form=form, open_reason=open_reason)
         built_s = monotonic() - start - imported_s
-        if asked is not None:
+        if request is None:
+            report("exporting", 0, 0)
+            deployed = export(candidate, choice)
+        else:
             report("deciding on the precision of every layer", 0, 0)
             lead = partial(_lead, evaluator, first=built)
-            choices = {candidate: choice}
-            fewer = f"{choice}, in fewer bits within a budget of {asked[0].budget.text}"
             candidate, built, decision, deployed = export_narrowed(
-                *(evaluator, asked, candidate, built),
-                lead=lead,
-                export=lambda chosen: export(chosen, choice=choices.get(chosen, fewer)),
+                evaluator, request, candidate, built, choice=choice, lead=lead, export=export
             )
-        else:
-            report("exporting", 0, 0)
-            deployed = export(candidate, choice=choice)
         rest_s = monotonic() - start - imported_s - built_s
-        seconds_of = {"build": built_s + rest_s} if asked is None else {"build": built_s, "precision": rest_s}
+        seconds_of = {"build": built_s + rest_s} if request is None else {"build": built_s, "precision": rest_s}
         compilation = Compilation(
             schema=SCHEMA,
             compiled_at=timestamp(),
@@ -344,7 +340,7 @@ def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:
 
 
 def _export(
-    evaluator: WorkerEvaluator, candidate: Candidate, folder: Path, *, choice: str, form: CallForm, open_reason: str
+    evaluator: WorkerEvaluator, candidate: Candidate, choice: str, *, folder: Path, form: CallForm, open_reason: str
 ) -> Path:
     """Write the deployment folder and build it by its own script, all checks included."""
     record = evaluator.deployment(candidate, evaluator.folder)

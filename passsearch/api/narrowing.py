@@ -26,22 +26,24 @@ def refuse_narrow_pipeline(candidate: Candidate | None) -> None:
 
 def export_narrowed(
     evaluator: WorkerEvaluator,
-    asked: tuple[PrecisionRequest, RoundedWeights],
+    request: tuple[PrecisionRequest, RoundedWeights],
     candidate: Candidate,
     built: Built,
     *,
+    choice: str,
     lead: Callable[[Candidate, Built], Ratio | Failure],
-    export: Callable[[Candidate], Path],
+    export: Callable[[Candidate, str], Path],
 ) -> tuple[Candidate, Built, NoPrecision | PrecisionDecision, Path]:
     """Export the candidate in the precision that a budget allows, if that is faster, else in float32.
 
     Args:
         evaluator: Builds and times it.
-        asked: What the user asks of the precision.
+        request: What the user asks of the precision, and what compares outputs with rounded weights.
         candidate: The candidate in float32.
         built: Its build.
+        choice: How its passes were chosen, in words.
         lead: Returns the throughput of a candidate as a multiple of the one in float32.
-        export: Writes a deployment and returns its folder.
+        export: Writes the deployment of a candidate that was chosen so, and returns its folder.
 
     Returns:
         What was exported, its build, what was decided, and the folder.
@@ -58,13 +60,16 @@ def export_narrowed(
         tried.extend([(narrow, made)] if ratio.value > 1 else [])
         return Gain(narrow.pipeline, ratio.value)
 
-    chooser = PrecisionChooser(evaluator, *asked, [*evaluator.session.catalog.entries.values()], build=candidate.build)
+    chooser = PrecisionChooser(
+        evaluator, *request, [*evaluator.session.catalog.entries.values()], build=candidate.build
+    )
     decided = chooser.decide(candidate.pipeline, evaluate)
     decision = NoPrecision(StatedFailure(**vars(decided))) if isinstance(decided, Failure) else decided
     if tried:
         try:
-            return *tried[-1], decision, export(tried[-1][0])
+            fewer = f"{choice}, in fewer bits within a budget of {request[0].budget.text}"
+            return *tried[-1], decision, export(tried[-1][0], fewer)
         except UserError as error:  # on inputs on which nothing was decided
             refusal = Failure("wrong_result", "measure", "", str(error))
             decision = NoPrecision(StatedFailure(**vars(refusal)))
-    return candidate, built, decision, export(candidate)
+    return candidate, built, decision, export(candidate, choice)

@@ -17,7 +17,7 @@ from passsearch.search.pass_selection import (
     starting_sequences,
     with_prerequisites,
 )
-from passsearch.search.precision import PRECISION, Gain, PrecisionChooser
+from passsearch.search.precision import Gain, PrecisionChooser
 from passsearch.search.precision_request import PrecisionRequest, precision_request
 from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import Counts, Scored, SearchOutcome
@@ -31,7 +31,6 @@ from passsearch.search.study import Search
 
 __all__ = [
     "BUILDS",
-    "PRECISION",
     "BaselineFailed",
     "Confirmation",
     "CorpusAdvice",
