@@ -33,4 +33,5 @@ def test_random_orders_of_all_candidates_build_and_agree(network: str, relax: To
     assert done.returncode == 0, done.stderr[-2000:]
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
     assert [(case["refused"], case["wrong"]) for case in results] == [([], [])]
-    assert {"loops", "memory"} < set(results[0]["phases"])
+    # Chance decides whether an order ends before or after a schedule; both were loops.
+    assert {"loops", "schedules"} & set(results[0]["phases"]) and "memory" in results[0]["phases"]
