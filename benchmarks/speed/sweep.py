@@ -4,6 +4,7 @@
 fastest of several rounds in turns with ONNX Runtime on two threads, at real-time priority. It goes on where it ended.
 ``--before ROWS`` compares with another version's rows and writes ``benchmarks/results/sweep.json``, from which
 ``--table`` prints Markdown. ``--guard`` ends with an error if a node that was not slow is far slower than ONNX Runtime.
+Outputs that deviate from ONNX Runtime's by more than float32 rounds end it with an error too.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ ENOUGH = 1.25
 SLOW, FAR_SLOWER = 1 / 3, 1 / 4
 """Throughput as a share of ONNX Runtime's from which a node counts as slow, and, as slower than noise makes it."""
 
+ROUNDING = 1e-3
+"""Largest deviation of an output, as a share of the largest value, that is rounding."""
+
 LEAST_S = 20e-6
 """Shortest time of ONNX Runtime that is judged: of a shorter one, most is the call."""
 
@@ -76,6 +80,10 @@ class Server:
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+class Refused(Exception):
+    """ONNX Runtime does not take a node."""
 
 
 class Rival:
@@ -129,8 +137,11 @@ def measure(number: int, server: Server, peaks: Peaks, *, folder: Path, before: 
             return dict(before)
         row["sequences"][name] = built
         if rival is None:
-            rival = Rival(model, draw.inputs)
-            expected = rival.outputs()
+            try:
+                rival = Rival(model, draw.inputs)
+                expected = rival.outputs()
+            except Exception as error:  # its errors have no class in common
+                raise Refused(str(error)) from error
             row["roofline_s"] = peaks.least_s(2 * draw.operations, _moved_bytes(draw, expected))
         if "failure" not in built:
             built["deviation"] = _deviation(expected, folder / f"{name}.npz")
@@ -200,6 +211,16 @@ def slow_nodes(rows: Sequence[Mapping[str, Any]], share: float) -> list[int]:
     return sorted(row["number"] for row in judged(rows) if shares(row)[0] < share)
 
 
+def wrong_nodes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the nodes with outputs that deviate by more than rounding, or are NaN where the other's are not."""
+    return [
+        f"{row['number']} ({row['kind']}, {name}: {built['deviation']:.1e})"
+        for row in rows
+        for name, built in row["sequences"].items()
+        if not built.get("deviation", 0.0) <= ROUNDING
+    ]
+
+
 def table(document: Mapping[str, Any]) -> str:
     """Return Markdown: a line for each kind, and one for all, with counts before and after."""
     sides = [document[side]["counts"] for side in ("before", "after")]
@@ -232,7 +253,7 @@ def sweep(file: Path, numbers: Sequence[int], *, before: Mapping[int, Any], seco
                 continue
             try:
                 rows.append(measure(number, server, peaks, folder=Path(folder), before=before.get(number, {})))
-            except RuntimeError as error:  # ONNX Runtime refuses the node
+            except Refused as error:
                 note(f"{number}: {error}")
                 continue
             if len(rows) % 20 == 0:
@@ -270,6 +291,8 @@ def main() -> None:
     rows = rows_of(Path(arguments.rows))
     if before:
         write(OUT, compare(before, rows))
+    if wrong := wrong_nodes(rows):
+        raise SystemExit(f"nodes with wrong outputs: {', '.join(wrong)}")
     slower = sorted({*slow_nodes(rows, FAR_SLOWER)} - known)
     if arguments.guard and slower:
         raise SystemExit(f"nodes that have become slow: {slower}")
