@@ -24,7 +24,8 @@ def test_the_last_three_lines_have_the_numbers_of_the_documents(relax: object, t
     rival = compilation["rivals"]["onnxruntime"]
     [(latency_ms, ratio)] = re.findall(r"runs in ([\d.]+) ms, with ([\d.]+).* times the throughput of ONNX", speed)
     assert float(latency_ms) == pytest.approx(1e3 * rival["latency_s"]["median"], rel=0.01)
-    assert float(ratio) == pytest.approx(rival["ratio"]["ratio"], rel=0.01)
+    # A ratio of a busy machine may have one digit.
+    assert float(ratio) == pytest.approx(rival["ratio"]["ratio"], rel=0.1)
 
     result = json.loads((tmp_path / "runs" / "demo-relax" / "result.json").read_text())
     seconds, added = re.findall(r"^A search of ([\d.]+) s (added|confirmed)", search)[0]
