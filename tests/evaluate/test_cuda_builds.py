@@ -4,7 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 import passsearch
 from passsearch.catalog import load
@@ -36,6 +39,24 @@ def check_every_sequence(network: object, toolchain: Toolchain, *, cubins: Any, 
 
 def test_every_gpu_sequence_gives_device_code(cuda_relax: Toolchain, small_network: Path, cubins: Any) -> None:
     check_every_sequence(small_network, cuda_relax, cubins=cubins, arch="sm_90")
+
+
+def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tmp_path: Path, cubins: Any) -> None:
+    """DLight's rule for tensor cores includes ``mma.h``, which needs the headers of ``nvidia-cuda-crt``."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float16[128, 128] x) => (float16[128, 128] y) { y = MatMul(x, w) }'
+    )
+    weight = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float16)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    onnx.save(model, tmp_path / "product.onnx")
+    target = "cuda -arch=sm_80"
+    with passsearch.session(
+        tmp_path / "product.onnx", toolchain=cuda_relax.name, target=target, remember=False
+    ) as evaluator:
+        built = evaluator.build_candidate(dialect("relax").baseline)
+        assert not isinstance(built, Failure), built
+        (cubin,) = cubins.read_cubins(built.folder / "network.so")
+        assert cubin.kernels
 
 
 @pytest.mark.slow
