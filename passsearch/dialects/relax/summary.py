@@ -176,7 +176,7 @@ def _storage(constant: Any) -> dict[str, Json]:
     is_large = isinstance(data, tvm.runtime.Tensor) and math.prod(data.shape) >= LEAST_NUMBERS
     if not is_large or str(data.dtype) != FLOAT32:
         return {}
-    name = exact_type(values_of(data).reshape(-1)[:MOST_READ], has_float16=True)
+    name = exact_type([values_of(data).reshape(-1)[:MOST_READ]], has_float16=True)
     return {} if name == FLOAT32 else {STORAGE: name}
 
 

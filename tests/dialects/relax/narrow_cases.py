@@ -293,6 +293,11 @@ def refused() -> None:
     report("exact float16", of(half), storage="exact")
     report("exact bfloat16", of(short * np.float32(2.0**90)), storage="exact")
     report("not exact", of(plain), storage="exact")
+    layers = [np.zeros((128, 128), "float32"), half[:, :128]]  # both types have zeros
+    twice = network(
+        (2, 128), lambda each: op.matmul(op.matmul(each, constant(layers[0])), constant(layers[1])), "float32"
+    )
+    report("exact in two layers", fused(twice), storage="exact")
     report("16 rows", of(half, (16, 128)), storage="exact")
     report("17 rows", of(half, (17, 128)), storage="exact")
     report("another kernel", of(plain), storage="int8", kernels={"matmul": {}})

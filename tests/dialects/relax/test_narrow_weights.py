@@ -60,6 +60,7 @@ def _check_notes(cases: dict[str, Any]) -> None:
         "small": ["32x32 in float32: they are fewer than 16384 numbers"],
         "exact float16": ["128x256 in float16"],
         "exact bfloat16": ["128x256 in bfloat16"],
+        "exact in two layers": ["128x128 in float16"],
         "not exact": ["128x256 in float32: no 16-bit type has all of their numbers"],
         "16 rows": ["128x256 in float16"],
         "17 rows": ["128x256 in float32: products of more than 16 rows gain nothing"],

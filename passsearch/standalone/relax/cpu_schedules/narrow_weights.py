@@ -279,8 +279,8 @@ def _exact_storage(
     """Return the 16-bit storage that has all numbers of some constants, or the layout of those that stay float32."""
     if isinstance(factor, Factor) and (factor.rows is None or factor.rows > MOST_ROWS):
         return Storage(FLOAT32), _kept(f"products of more than {MOST_ROWS} rows gain nothing")
-    name, *others = {exact_type(values_of(each.value), has_float16=has_float16) for each in constants}
-    if others or name == FLOAT32:
+    name = exact_type([values_of(each.value) for each in constants], has_float16=has_float16)
+    if name == FLOAT32:
         return Storage(FLOAT32), _kept("no 16-bit type has all of their numbers")
     return Storage(name), None
 
