@@ -332,6 +332,19 @@ def tables() -> None:
         print(json.dumps(case))
 
 
+def coarser() -> None:
+    """Sums of which no group up to that of the storage is a divisor, and a larger one is."""
+    values = weight(40, 416)
+    for rows in (1, 3):
+        data = RANDOM.standard_normal((rows, 40)).astype("float32")
+        after = narrow(
+            fused(network((rows, 40), lambda each: op.matmul(each, constant(values)), "float32")), storage="int4"
+        )
+        expected = data.astype("float64") @ emulated(values.copy(), "int4", 40, summed=(0,), axis=0)
+        deviation = float(np.abs(run(scheduled(after), data, TARGET) - expected).max() / np.abs(expected).max())
+        print(json.dumps({"case": rows, "kind": "coarser", "notes": notes(after), "deviation": deviation}))
+
+
 def special() -> None:
     """Zero columns, shared weights, merged products, open sizes and a file."""
     zero = weight(128, 256)
@@ -456,6 +469,7 @@ if __name__ == "__main__":
             fitting(case, storage, group)
     refused()
     tables()
+    coarser()
     special()
     calls()
     two_storages()
