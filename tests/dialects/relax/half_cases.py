@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import tvm_ffi
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from passsearch.core import BuildOptions, PassSpec
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.bridge import RelaxBridge
-from passsearch.standalone.relax.deployment import separate_weights
+from passsearch.standalone.relax.deployment import network_file, separate_weights
 
 RANDOM = np.random.default_rng(0)
 ROWS = 4
@@ -91,9 +92,14 @@ def save(path: Path, kind: int) -> dict[str, Any]:
 
 
 def case(kind: int, passes: list[tuple[PassSpec, str]], folder: Path) -> dict[str, Any]:
-    """Return the types of the weights' files, their bytes for each number, and the deviation of the output."""
+    """Return the types of the weights' files, their bytes for each number, those of the saved network's file, and the
+    deviation of the output.
+    """
     weights, bridge = save(folder / "network.onnx", kind), RelaxBridge("llvm -mcpu=x86-64-v3")
     module = bridge.load(ModelSource(folder / "network.onnx", "onnx", {}))
+    bridge.save(module, folder / "network.json")
+    saved = bridge.load(ModelSource(folder / "network.json", "ir", {}))
+    is_saved = bool(tvm_ffi.structural_equal(module, saved))
     for step, factory in passes:
         module = bridge.apply(module, step, factory=factory)
     built = bridge.build(module, BuildOptions(), folder / "built")
@@ -101,10 +107,12 @@ def case(kind: int, passes: list[tuple[PassSpec, str]], folder: Path) -> dict[st
     (output,) = bridge.open(built, "cpu").run({"ids": ids})
     right = expected(weights, ids)
     files = [np.load(path) for path in (folder / "built" / separate_weights.FOLDER).glob("*.npy")]
+    count = sum(each.size for each in weights.values())
     large = [each for each in files if each.size >= LEAST]
     return {
         "types": sorted({str(each.dtype) for each in large}),
-        "bytes": sum(each.nbytes for each in large) / sum(each.size for each in weights.values()),
+        "bytes": sum(each.nbytes for each in large) / count,
+        "saved": (folder / "network.json").stat().st_size / count if is_saved else None,
         "deviation": float(np.abs(output - right).max() / np.abs(right).max()),
     }
 
@@ -112,6 +120,7 @@ def case(kind: int, passes: list[tuple[PassSpec, str]], folder: Path) -> dict[st
 if __name__ == "__main__":
     # Else a test needs 256 MB.
     separate_weights.LEAST_BYTES = separate_weights.LARGE_BYTES = 1
+    network_file.LARGE_BYTES = 1 << 17
     passes = [(PassSpec.of(name, **arguments), factory) for name, arguments, factory in json.loads(sys.argv[1])]
     for name, kind in (("float16", TensorProto.FLOAT16), ("bfloat16", TensorProto.BFLOAT16)):
         with tempfile.TemporaryDirectory() as folder:
