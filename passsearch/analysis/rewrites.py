@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from passsearch.analysis.graph import Dataflow, is_weighted_matmul, make_feature
 from passsearch.analysis.kinds import CONVOLUTIONS, JOINS, LAYOUTS, MATMULS, QUANTIZES, RESAMPLES, TRANSPOSES
-from passsearch.core import HALVES, Feature, Operator
+from passsearch.core import HALVES, STORAGE, Feature, Operator
 
 MOST_ROWS = 16
 """Rows up to which a product takes longer to read its weights than to compute with them."""
@@ -88,17 +88,29 @@ def _computed_parameters(flow: Dataflow) -> Iterator[int]:
 
 
 def _narrow_products(flow: Dataflow) -> Iterator[int]:
-    """Yield the products of few rows of a network with 16-bit floats, where these read half of all weights or more.
+    """Yield the products of few rows with weights in 16 bits, where these are half of all products' weights or more.
 
     None where a convolution is: other layouts suit it.
     """
-    is_half = any(kind.dtype in HALVES for operator in flow.operators for kind in operator.outputs)
-    if not is_half or next(flow.of_kind(CONVOLUTIONS), None) is not None:
+    if next(flow.of_kind(CONVOLUTIONS), None) is not None:
         return
     products = [each.index for each in flow.of_kind(MATMULS) if is_weighted_matmul(flow, each.index)]
-    few = [index for index in products if math.prod(size or 0 for size in flow.shape(index)[:-1]) <= MOST_ROWS]
+    few = [
+        index
+        for index in products
+        if _is_half(flow, flow.weights(index)[0])
+        and math.prod(size or 0 for size in flow.shape(index)[:-1]) <= MOST_ROWS
+    ]
     if 2 * sum(_weight_numbers(flow, index) for index in few) >= sum(_weight_numbers(flow, each) for each in products):
         yield from few
+
+
+def _is_half(flow: Dataflow, weights: int) -> bool:
+    """Return whether a 16-bit type has the numbers of weights, whatever type they are in."""
+    while flow.kind(weights) in LAYOUTS and len(flow.operators[weights].inputs) == 1:
+        (weights,) = flow.operators[weights].inputs
+    operator = flow.operators[weights]
+    return STORAGE in operator.attributes or any(kind.dtype in HALVES for kind in operator.outputs)
 
 
 def _weight_numbers(flow: Dataflow, product: int) -> int:

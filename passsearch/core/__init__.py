@@ -91,7 +91,7 @@ from passsearch.core.processes import (
     die_with_parent,
     interruptible,
 )
-from passsearch.core.summary import HALVES, ModuleSummary, Operator, TensorType
+from passsearch.core.summary import HALVES, STORAGE, ModuleSummary, Operator, TensorType
 from passsearch.core.time_limit import UNLIMITED, TimeLimit, limit_or_inf, limit_or_none
 from passsearch.core.trust import require_trust
 from passsearch.standalone.deployment.processor import physical_cores, usable_processors
@@ -133,6 +133,7 @@ __all__ = [
     "SAMPLES",
     "SHARE",
     "SOURCE",
+    "STORAGE",
     "STRICT_LIMITS",
     "TABLE",
     "TOP1",

@@ -9,6 +9,9 @@ from passsearch.core.passes import Json
 HALVES, CASTS = ("float16", "bfloat16"), ("cast", "astype")
 """Floats of 16 bits, and the kinds of operators that change only the type."""
 
+STORAGE = "storage"
+"""Attribute of constants in float32 whose numbers a 16-bit type has, with the name of that type."""
+
 
 @dataclass(frozen=True)
 class TensorType:

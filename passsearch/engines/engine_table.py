@@ -24,6 +24,7 @@ _log = logging.getLogger(__name__)
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {
         "plaidml": "nobody maintains it; its last release, 0.7.0, is of 2020",
+        "llama.cpp": "it has the keys and values of earlier tokens itself, where other engines get them as inputs",
         "migraphx": "it needs a GPU of AMD and ROCm, and passsearch has no adapter for them",
     }
 )

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
-from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import NARROWING, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Built
 from passsearch.results import StepKind
 
@@ -76,7 +76,30 @@ def ablation_steps(winner: Candidate) -> list[Step]:
 
 
 def _without(pipeline: Pipeline, place: int) -> Pipeline:
-    return Pipeline(pipeline.passes[:place] + pipeline.passes[place + 1 :])
+    left_out, later = pipeline.passes[place], pipeline.passes[place + 1 :]
+    if left_out.name == NARROWING:
+        later = tuple(_without_copies(step, left_out) for step in later)
+    return Pipeline(pipeline.passes[:place] + later)
+
+
+def _without_copies(step: PassSpec, narrowing: PassSpec) -> PassSpec:
+    """Return a pass without what it does to kernels that are there for weights in fewer bits only."""
+    copies = tuple(
+        f"{name.partition(':')[0]}_{own['storage']}"
+        for name, own in _kernels(narrowing).items()
+        if ":" in name and "storage" in own
+    )
+    rest, kernels = step.argument_values, _kernels(step)
+    kept = {name: own for name, own in kernels.items() if not name.startswith(copies)}
+    if len(kept) == len(kernels):
+        return step
+    del rest["kernels"]
+    return PassSpec.of(step.name, **rest, **({"kernels": kept} if kept else {}))
+
+
+def _kernels(step: PassSpec) -> dict[str, Any]:
+    kernels = step.argument_values.get("kernels")
+    return kernels if isinstance(kernels, dict) else {}
 
 
 def _name(text: str, names: Counter[str]) -> str:

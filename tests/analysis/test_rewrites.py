@@ -1,6 +1,7 @@
 from graphs import Net
 
 from passsearch.analysis import rewrites
+from passsearch.core import STORAGE
 
 
 def counts(net):
@@ -52,3 +53,17 @@ def test_a_selection_from_weights_is_an_embedding_and_one_from_data_is_none():
     net = Net()
     net.op("take", net.dense(net.input(4, 8), 8), net.number(0.0), shape=(8,))
     assert "embedding" not in counts(net)
+
+
+def test_products_of_few_rows_are_narrow_if_their_weights_are_whatever_is_around_them():
+    def net(rows, *, storage, convolutions=0):
+        net = Net()
+        weights = net.op("constant", shape=(8, 8), **{STORAGE: storage} if storage else {})
+        x = net.input(rows, 8)
+        net.op("dense", x, net.op("transpose", net.op("cast", weights)), shape=(rows, 8))
+        for _ in range(convolutions):
+            net.conv(net.input(1, 8, 16, 16), 8)
+        return counts(net).get("narrow_product", 0)
+
+    assert net(1, storage="float16") == net(16, storage="bfloat16") == 1
+    assert net(1, storage="") == net(17, storage="float16") == net(1, storage="float16", convolutions=1) == 0

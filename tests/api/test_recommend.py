@@ -1,6 +1,11 @@
 """``recommend``: from the corpus, without building anything."""
 
+from pathlib import Path
+
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import passsearch
 from passsearch.results import NetworkRecommendation
@@ -33,3 +38,25 @@ def test_it_abstains_on_a_processor_that_was_not_measured(relax: Toolchain) -> N
     document = passsearch.recommend("zoo:resnet_tiny", toolchain=relax.name, target="llvm -mcpu=nehalem")
     assert "nehalem" in document["abstained"] and document["over_default"] is None
     assert document["pipeline"]["name"] == "winograd-schedule-cpu"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_weights_of_16_bits_decide_and_not_the_types_of_inputs_and_outputs(
+    relax: Toolchain, tmp_path: Path, dtype: str
+) -> None:
+    """A decoder has tokens as its input, and its file casts the logits to float32."""
+    random = np.random.default_rng(0)
+    weights = {"table": random.standard_normal((256, 64)), "head": random.standard_normal((64, 256))}
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["hidden"]),
+        helper.make_node("MatMul", ["hidden", "head"], ["short"]),
+        helper.make_node("Cast", ["short"], ["logits"], to=TensorProto.FLOAT),
+    ]
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, (1, 1))
+    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, (1, 1, 256))
+    arrays = [numpy_helper.from_array(value.astype(dtype), name) for name, value in weights.items()]
+    path = tmp_path / "decoder.onnx"
+    graph = helper.make_graph(nodes, "decoder", [ids], [logits], arrays)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    document = passsearch.recommend(path, toolchain=relax.name)
+    assert (document["pipeline"]["name"] == "halves-schedule-cpu") == (dtype == "float16")

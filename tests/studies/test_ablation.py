@@ -59,6 +59,16 @@ def test_passes_are_added_one_by_one_and_each_is_left_out() -> None:
     assert [step.before for step in steps] == [None, "start", "+A", "+B", "+A (2)", "+A (2)", "+A (2)"]
 
 
+def test_without_narrow_weights_no_kernel_is_scheduled_that_is_there_for_these_only() -> None:
+    narrow = 'NarrowWeights{kernels={"add":{"storage":"int8"},"product:1":{"storage":"int4"}}}'
+    kernels = '"product_int4_32":{"rows":4},"product_int4_32_integers":{"rows":2}'
+    for kept, rest in (("", "ScheduleCPU"), ('"add":{"rows":2},', 'ScheduleCPU{kernels={"add":{"rows":2}}}')):
+        text = f"A,{narrow},ScheduleCPU{{kernels={{{kept}{kernels}}}}},B"
+        steps = {step.name: step.candidate for step in ablation_steps(Candidate(Pipeline.parse(text)))}
+        assert str(steps["-NarrowWeights"].pipeline) == f"A,{rest},B"
+        assert "product_int4_32" in str(steps["-B"].pipeline)
+
+
 def test_kernels_are_compared_by_what_they_compute_and_not_by_name() -> None:
     before = {"conv": "1", "add": "2", "relu": "3"}
     assert changed_kernels(before, {"conv1": "1", "add": "2", "relu": "3"}) == (0, [])

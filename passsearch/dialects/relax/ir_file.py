@@ -16,7 +16,7 @@ from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.entries import function_names, select
 from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
-from passsearch.standalone.relax.deployment.network_file import read_network, replace_constants
+from passsearch.standalone.relax.deployment.network_file import read_network, replace_constants, shortened
 from passsearch.standalone.relax.deployment.separate_weights import entries, lift_constants, tensor_bytes
 
 
@@ -121,17 +121,19 @@ def write_json(module: tvm.IRModule, file: TextIO) -> None:
     large: dict[str, tvm.runtime.Tensor] = {}
 
     def placeholder(constant: GenericConst) -> GenericConst:
-        if tensor_bytes(constant.value) < MAPPED_BYTES:
-            return constant
+        values = constant.value
+        if tensor_bytes(values) < MAPPED_BYTES:
+            short = shortened(values)
+            return constant if short is values else GenericConst(short, constant.ty)
         number = tvm.runtime.tensor(np.frombuffer(f"large constant {len(large)}".encode(), "uint8"))
-        large[_json_data(number)] = constant.value
+        large[_json_data(number)] = values
         return GenericConst(number, constant.ty)
 
     text = tvm.ir.save_json(replace_constants(module, placeholder))
     end = 0
     for match in re.finditer("|".join(map(re.escape, large)), text) if large else ():
         file.write(text[end : match.start()])
-        file.write(_json_data(large[match.group()]))
+        file.write(_json_data(shortened(large[match.group()])))
         end = match.end()
     file.write(text[end:])
 

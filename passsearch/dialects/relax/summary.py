@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,12 +14,14 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-from passsearch.core import Json, ModuleSummary, Operator, TensorType
+from passsearch.core import STORAGE, Json, ModuleSummary, Operator, TensorType
 from passsearch.dialects.contract import WEIGHTS
 from passsearch.dialects.relax.recurrence.cell import Recurrence, recurrences
 from passsearch.dialects.shared import Producers, flatten_producers
-from passsearch.standalone.relax.cpu_schedules import NOTES, PACKED
+from passsearch.standalone.relax.cpu_schedules import LEAST_NUMBERS, NOTES, PACKED
+from passsearch.standalone.relax.cpu_schedules.constants import values_of
 from passsearch.standalone.relax.cpu_schedules.cpu_pass import SCHEDULED
+from passsearch.standalone.relax.cpu_schedules.storage import FLOAT32, exact_type
 from passsearch.standalone.relax.deployment.separate_weights import entries
 
 _NAMESPACES = re.compile(r"^relax\.(?:(?:nn|vision|image|builtin|memory|vm)\.)*")
@@ -33,6 +36,9 @@ _KINDS = {
 
 _LAYOUTS = ("data_layout", "layout", "src_layout", "dst_layout", "kernel_layout", "out_layout")
 _BOUNDS = ("a_min", "a_max")
+
+MOST_READ = 1 << 16
+"""Numbers of a constant that are looked at: the others of a large network's weights stay on the disk until a build."""
 
 
 def summarize(module: tvm.IRModule) -> ModuleSummary:
@@ -99,7 +105,8 @@ class _Table:
             whole = self.producers_of(value.tuple_value)
             return whole if isinstance(whole, int) else whole[value.index]
         if isinstance(value, GenericConst):
-            return self.append(value, kind="constant", op="constant", outputs=value.ty, value=_scalar(value))
+            rest = {"value": _scalar(value), "attributes": _storage(value)}
+            return self.append(value, kind="constant", op="constant", outputs=value.ty, **rest)
         if isinstance(value, relax.Call):
             return self._call(value, ty if ty is not None else value.ty)
         return self.append(value, kind=type(value).__name__.lower(), op=type(value).__name__, outputs=ty)
@@ -160,6 +167,17 @@ def _scalar(constant: Any) -> float | None:
     if not isinstance(data, tvm.runtime.Tensor) or data.shape or str(data.dtype) == "bfloat16":
         return None
     return float(data.numpy())
+
+
+def _storage(constant: Any) -> dict[str, Json]:
+    """Return the 16-bit type that has the first numbers of large weights in float32, if there is one."""
+    # By their values, because a network of 16 bits is imported in float32, and its inputs and outputs may be, too.
+    data = constant.value
+    is_large = isinstance(data, tvm.runtime.Tensor) and math.prod(data.shape) >= LEAST_NUMBERS
+    if not is_large or str(data.dtype) != FLOAT32:
+        return {}
+    name = exact_type([values_of(data).reshape(-1)[:MOST_READ]], has_float16=True)
+    return {} if name == FLOAT32 else {STORAGE: name}
 
 
 def _tensor_types(ty: Any) -> Iterator[TensorType]:

@@ -48,6 +48,7 @@ CASES = {
     "columns that no tile divides": (bare_product(5, 256, 203), (("int8", 0), ("int4", 32))),
     "one row of such columns": (bare_product(1, 256, 203), (("int4", 32),)),
     "groups of 24": (bare_product(3, 72, 232), (("int8", 0), ("int4", 32))),
+    "groups of 40": (bare_product(3, 40, 416), (("int8", 0), ("int4", 32))),
     "bias": (product(5, 384, 256), (("int4", 32),)),
     "transposed weights": (transposed_product(3, 256, 128), (("int4", 32),)),
     "channels last": (channels_last(7, 128, 64), (("int8", 0), ("int4", 32))),
@@ -75,8 +76,8 @@ def integers() -> None:
         for storage, group in storages:
             after = narrow(before, storage=storage, activations="int8", **({"group": group} if group else {}))
             own = np.ascontiguousarray(values.T) if layout.get("transposed") else values
-            size = 24 if name == "groups of 24" else group or 32
-            rounded = emulated(own.copy(), storage, min(group, size), summed=summed, axis=axis)
+            size = int(name.removeprefix("groups of ")) if name.startswith("groups of ") else group or 32
+            rounded = emulated(own.copy(), storage, group and size, summed=summed, axis=axis)
             factor = rounded_activations(data, size)
             if axis == 0 and name != "bias":
                 expected = factor @ rounded.astype("float64")

@@ -18,6 +18,7 @@ from tvm.relax import op, transform
 
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
 from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.combine_products import CombineParallelMatmul
 from passsearch.standalone.relax.graph_rewrites.merge_products import MergeProducts, regions
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64"))
@@ -151,6 +152,12 @@ def single_case() -> dict[str, Any]:
     }
 
 
+def constant_left_case() -> dict[str, Any]:
+    """TVM's own pass for products has nothing to combine here, and fails without its variables."""
+    plain = network((16, 4), lambda data: op.nn.relu(op.matmul(weight(8, 16), data)), "float32")
+    return {"unchanged": bool(tvm_ffi.structural_equal(plain, CombineParallelMatmul()(plain)))}
+
+
 def wrong_case(name: str) -> dict[str, Any]:
     try:
         MergeProducts(**WRONG[name])(network((4, 16), two_layers, "float32"))
@@ -167,3 +174,4 @@ if __name__ == "__main__":
     for case in WRONG:
         print(json.dumps({"case": case, "kind": "wrong", **wrong_case(case)}))
     print(json.dumps({"case": "second of two", "kind": "single", **single_case()}))
+    print(json.dumps({"case": "constant on the left", "kind": "left", **constant_left_case()}))

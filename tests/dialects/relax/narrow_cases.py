@@ -293,6 +293,11 @@ def refused() -> None:
     report("exact float16", of(half), storage="exact")
     report("exact bfloat16", of(short * np.float32(2.0**90)), storage="exact")
     report("not exact", of(plain), storage="exact")
+    layers = [np.zeros((128, 128), "float32"), half[:, :128]]  # both types have zeros
+    twice = network(
+        (2, 128), lambda each: op.matmul(op.matmul(each, constant(layers[0])), constant(layers[1])), "float32"
+    )
+    report("exact in two layers", fused(twice), storage="exact")
     report("16 rows", of(half, (16, 128)), storage="exact")
     report("17 rows", of(half, (17, 128)), storage="exact")
     report("another kernel", of(plain), storage="int8", kernels={"matmul": {}})
@@ -325,6 +330,19 @@ def tables() -> None:
         deviation = np.abs(run(scheduled(after), rows, TARGET) - expected).max() / np.abs(expected).max()
         case = {"case": name, "kind": "table", "notes": list(notes(after).values()), "deviation": float(deviation)}
         print(json.dumps(case))
+
+
+def coarser() -> None:
+    """Sums of which no group up to that of the storage is a divisor, and a larger one is."""
+    values = weight(40, 416)
+    for rows in (1, 3):
+        data = RANDOM.standard_normal((rows, 40)).astype("float32")
+        after = narrow(
+            fused(network((rows, 40), lambda each: op.matmul(each, constant(values)), "float32")), storage="int4"
+        )
+        expected = data.astype("float64") @ emulated(values.copy(), "int4", 40, summed=(0,), axis=0)
+        deviation = float(np.abs(run(scheduled(after), data, TARGET) - expected).max() / np.abs(expected).max())
+        print(json.dumps({"case": rows, "kind": "coarser", "notes": notes(after), "deviation": deviation}))
 
 
 def special() -> None:
@@ -451,6 +469,7 @@ if __name__ == "__main__":
             fitting(case, storage, group)
     refused()
     tables()
+    coarser()
     special()
     calls()
     two_storages()

@@ -13,6 +13,7 @@ def test_merged_products_compute_what_single_ones_do(cases: Any) -> None:
         "unfitting": 5,
         "wrong": 3,
         "single": 1,
+        "left": 1,
     }
     for case in results["fitting"]:
         assert case["products"] == case["expected"] and case["well_formed"], case
@@ -20,6 +21,7 @@ def test_merged_products_compute_what_single_ones_do(cases: Any) -> None:
     assert all(case["unchanged"] and not case["regions"] for case in results["unfitting"]), results["unfitting"]
     (single,) = results["single"]
     assert (single["left"], single["up to 3 and 4 rows"]) == ([3, 3], [4, 2])
+    assert results["left"] == [{"case": "constant on the left", "unchanged": True}]
     first, second = "4x16 16x8 16x8", "4x16 16x8 16x24"
     assert single["regions"] == [{"key": "0", "like": first}, {"key": "1", "like": second}]
     errors = {case["case"]: case["error"] for case in results["wrong"]}

@@ -26,6 +26,9 @@ def test_kernels_compute_with_the_stored_weights(cases: Any) -> None:
     assert all(case["deviation"] < 1e-6 for case in results["table"]), results["table"]
     texts = ["bfloat16", "float16", "int8", *["int8: a table has one scale for each row"] * 3]
     assert [case["notes"] for case in results["table"]] == [[[f"300x96 in {text}"]] for text in texts]
+    line = "40x416 in int4 in groups of 40: groups of 32 do not divide the sum"
+    assert [case["notes"] for case in results["coarser"]] == [{"matmul": [line]}] * 2
+    assert all(case["deviation"] < 3e-6 for case in results["coarser"]), results["coarser"]
     assert all(case["is_zero"] and case["others"] for case in results["zero"]), results["zero"]
     assert results["shared"] == [{"case": "shared", "arrays": ["int8", "float32"]}]
     (merged,) = results["merged"]
@@ -55,11 +58,12 @@ def _check_notes(cases: dict[str, Any]) -> None:
         "large in bfloat16": ["128x256 in bfloat16"],
         "largest": ["128x256 in float32: some are too large for bfloat16"],
         "no product": ["256x128 in float32: they are no factor of a sum of products"],
-        "odd sum": ["127x256 in float32: no axis of the sum divides into groups of 16 to 32"],
+        "odd sum": ["127x256 in float32: no axis of the sum divides into groups of 16 to 256"],
         "other group": ["144x256 in int4 in groups of 24: groups of 32 do not divide the sum"],
         "small": ["32x32 in float32: they are fewer than 16384 numbers"],
         "exact float16": ["128x256 in float16"],
         "exact bfloat16": ["128x256 in bfloat16"],
+        "exact in two layers": ["128x128 in float16"],
         "not exact": ["128x256 in float32: no 16-bit type has all of their numbers"],
         "16 rows": ["128x256 in float16"],
         "17 rows": ["128x256 in float32: products of more than 16 rows gain nothing"],

@@ -289,17 +289,17 @@ class NonMaxSuppression(onnx_frontend.NonMaxSuppression):  # type: ignore[misc]
 
 
 class Split(onnx_frontend.Split):  # type: ignore[misc]
-    """Converter of Split into a number of parts, of which the last one may be smaller."""
+    """Converter of Split into a number of parts, of which the last one may be smaller, and of constants."""
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         parts = _with_empty_parts(bb, inputs[0], attr.get("split"), attr)
-        return super()._impl_v1(bb, inputs, attr, params) if parts is None else parts
+        return _constant_parts(super()._impl_v1(bb, inputs, attr, params)) if parts is None else parts
 
     @classmethod
     def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         parts = _with_empty_parts(bb, inputs[0], _numbers(inputs[1], params), attr)
-        return super()._impl_v13(bb, inputs, attr, params) if parts is None else parts
+        return _constant_parts(super()._impl_v13(bb, inputs, attr, params)) if parts is None else parts
 
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
@@ -308,7 +308,18 @@ class Split(onnx_frontend.Split):  # type: ignore[misc]
             return cls._impl_v13(bb, inputs, attr, params)
         shape, axis = inputs[0].ty.shape, attr.get("axis", 0)
         part = -(-int(shape[axis % len(shape)]) // count)
-        return relax.op.split(inputs[0], [part * place for place in range(1, count)], axis)
+        return _constant_parts(relax.op.split(inputs[0], [part * place for place in range(1, count)], axis))
+
+
+def _constant_parts(split: Any) -> Any:
+    """Return the parts of a constant, which no pass of TVM evaluates; a split of data as it is."""
+    if not isinstance(split, relax.Call) or not isinstance(split.args[0], GenericConst):
+        return split
+    cuts = split.attrs.indices_or_sections
+    places = int(cuts) if isinstance(cuts, tirx.IntImm) else [int(place) for place in cuts]
+    parts = np.split(split.args[0].value.numpy(), places, int(split.attrs.axis))
+    # Without a type, TVM narrows 64 bits to 32.
+    return relax.Tuple([relax.const(np.ascontiguousarray(part), str(part.dtype)) for part in parts])
 
 
 def _with_empty_parts(bb: Any, data: Any, sizes: Any, attr: Mapping[str, Any]) -> Any:

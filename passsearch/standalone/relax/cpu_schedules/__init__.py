@@ -49,12 +49,13 @@ from .activation_rounding import with_rounded_activations
 from .attention import is_attention
 from .call_copies import numbered_calls
 from .constants import constant_arguments, is_call_tir
-from .narrow_weights import NOTES, NarrowWeights, rounded_weights, storage_of
+from .narrow_weights import LEAST_NUMBERS, NOTES, NarrowWeights, rounded_weights, storage_of
 from .pair_products import PairProducts
 from .schedule_cpu import PACKED, ScheduleCPU
 from .schedule_rows import ScheduleRows
 
 __all__ = [
+    "LEAST_NUMBERS",
     "NOTES",
     "PACKED",
     "NarrowWeights",

@@ -12,11 +12,11 @@ from tvm import tirx
 
 from .accesses import mentions
 from .edits import leaf_blocks, loads_of
-from .sizes import largest_divisor
+from .sizes import all_divisors, largest_divisor
 from .storage import Storage
 
-LEAST_GROUP = 16
-"""Least numbers that share a scale."""
+LEAST_GROUP, MOST_GROUP = 16, 256
+"""Least and most numbers that share a scale."""
 
 NO_FACTOR = "they are no factor of a sum of products"
 
@@ -110,14 +110,16 @@ class Factor:
         return max(found, key=lambda each: int(each[1].dom.extent), default=None)
 
     def group(self, storage: Storage) -> int:
-        """Return the largest group up to that of a storage which divides the sum; 0 if there is none."""
+        """Return the largest group up to that of a storage which divides the sum, or the next one; 0 without any."""
         if self.steps is None:
             return 0
         words, rest = divmod(int(self.steps[1].dom.extent), storage.numbers_of_word)
         if rest:
             return 0
-        group = largest_divisor(words, storage.step // storage.numbers_of_word) * storage.numbers_of_word
-        return group if group >= LEAST_GROUP else 0
+        most = storage.step // storage.numbers_of_word
+        divisors = [largest_divisor(words, most), *(each for each in all_divisors(words) if each > most)]
+        groups = [each * storage.numbers_of_word for each in divisors]
+        return next((each for each in groups if LEAST_GROUP <= each <= MOST_GROUP), 0)
 
 
 def _factors(block: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from .attention import is_attention
 from .call_copies import SEPARATOR, copied
 from .constants import constant_arguments, digest, replace_functions, tensor, values_of
 from .cpu_pass import cpu_pass, unscheduled
-from .factors import LEAST_GROUP, Factor
+from .factors import LEAST_GROUP, MOST_GROUP, Factor
 from .narrow_loops import is_table, narrowed, narrowed_table
 from .storage import EXACT, FLOAT32, GROUPED, INT8, STORAGES, Storage, exact_type
 
@@ -52,7 +52,8 @@ def NarrowWeights(  # noqa: N802
         storage: One of ``STORAGES``; ``float32`` changes nothing. ``exact`` for the 16-bit type that has all numbers of
             a weight, of products that have ``MOST_ROWS`` rows at most.
         group: Numbers along the sum that share a scale; 0 for one scale for each column, with ``int8`` only. ``None``
-            for that with ``int8``, and for groups of 32 with ``int4``.
+            for that with ``int8``, and for groups of 32 with ``int4``. Where it does not divide the sum, the largest
+            smaller one that does takes its place, or else the smallest larger one.
         least: Numbers from which weights are narrowed.
         activations: ``int8`` for products of integers, with weights in ``int8`` and ``int4``.
         kernels: Another storage, group and activations for single functions, by the name of the function, or for single
@@ -98,8 +99,10 @@ def _storage(storage: Any, group: Any, activations: Any) -> Storage:
         raise ValueError(f"`storage` of NarrowWeights is one of {', '.join(names)}; got {storage}")
     if group is None:
         group = DEFAULT_GROUP if storage == "int4" else 0
-    if group % 8 or not 0 <= group <= 256 or (group and group < 32):
-        raise ValueError(f"`group` of NarrowWeights is a multiple of 8 from 32 to 256, or 0 for columns; got {group}")
+    if group % 8 or not 0 <= group <= MOST_GROUP or (group and group < 32):
+        raise ValueError(
+            f"`group` of NarrowWeights is a multiple of 8 from 32 to {MOST_GROUP}, or 0 for columns; got {group}"
+        )
     if storage == "int4" and not group:
         raise ValueError(
             "`group` of NarrowWeights is not 0 for int4: one scale for a column of 16 values is too coarse"
@@ -279,8 +282,8 @@ def _exact_storage(
     """Return the 16-bit storage that has all numbers of some constants, or the layout of those that stay float32."""
     if isinstance(factor, Factor) and (factor.rows is None or factor.rows > MOST_ROWS):
         return Storage(FLOAT32), _kept(f"products of more than {MOST_ROWS} rows gain nothing")
-    name, *others = {exact_type(values_of(each.value), has_float16=has_float16) for each in constants}
-    if others or name == FLOAT32:
+    name = exact_type([values_of(each.value) for each in constants], has_float16=has_float16)
+    if name == FLOAT32:
         return Storage(FLOAT32), _kept("no 16-bit type has all of their numbers")
     return Storage(name), None
 
@@ -293,7 +296,7 @@ def _factor_layout(factor: Factor, storage: Storage, *, has_integers: bool) -> _
         return _Layout(storage, factor.summed, reason=refusal)
     group = factor.group(storage)
     if not group or factor.steps is None:
-        return _kept(f"no axis of the sum divides into groups of {LEAST_GROUP} to {storage.group}")
+        return _kept(f"no axis of the sum divides into groups of {LEAST_GROUP} to {MOST_GROUP}")
     reasons = [refusal] if refusal else []
     if group != storage.step:
         reasons.append(f"groups of {storage.step} do not divide the sum")
@@ -308,7 +311,7 @@ def _no_integers(factor: Factor, storage: Storage, *, has_integers: bool) -> str
     if not factor.has_contiguous_data:
         return f"{NO_INTEGERS}: their size or order does not fit"
     is_divided = storage.group or factor.group(storage)
-    return "" if is_divided else f"{NO_INTEGERS}: no groups of {LEAST_GROUP} to {storage.step} divide the sum"
+    return "" if is_divided else f"{NO_INTEGERS}: no groups of {LEAST_GROUP} to {MOST_GROUP} divide the sum"
 
 
 def _table_layout(rank: int, storage: Storage) -> _Layout:

@@ -154,17 +154,17 @@ class Storage:
         return weights.astype(self.dtype).astype(FLOAT32)
 
 
-def exact_type(weights: Any, *, has_float16: bool) -> str:
-    """Return a 16-bit type that has all of these finite numbers, float32 if there is none.
+def exact_type(weights: Sequence[Any], *, has_float16: bool) -> str:
+    """Return a 16-bit type that has all numbers of several arrays, float32 if there is none.
 
     Args:
-        weights: Numbers in float32.
+        weights: Arrays of finite numbers in float32.
         has_float16: True if the processor widens float16.
     """
-    if not (np.ascontiguousarray(weights).view("uint32") & 0xFFFF).any():
+    if not any((np.ascontiguousarray(each).view("uint32") & 0xFFFF).any() for each in weights):
         return "bfloat16"
     with np.errstate(over="ignore"):
-        is_half = has_float16 and np.array_equal(weights.astype("float16").astype(FLOAT32), weights)
+        is_half = has_float16 and all(np.array_equal(each.astype("float16").astype(FLOAT32), each) for each in weights)
     return "float16" if is_half else FLOAT32
 
 

@@ -1,12 +1,14 @@
 """Networks in TVM's JSON, whose large arrays are read one after the other.
 
-TVM's own reader holds the text, the parsed text and the arrays at once, four times the size of the arrays.
+TVM's own reader holds the text, the parsed text and the arrays at once, four times the size of the arrays. Constants in
+float32 whose numbers a 16-bit type has are written in that type, and are float32 again once they are read.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import math
 import os
 import struct
@@ -23,6 +25,12 @@ from tvm.ir import GenericConst
 
 LARGE_BYTES = 1 << 20
 """Size from which an array is mapped."""
+
+SHORT_BYTES = 1 << 16
+"""Size from which constants in float32 are written in 16 bits."""
+
+FIRST = 1 << 16
+"""Numbers that decide first, as most constants have no such type."""
 
 BLOCK = 1 << 20
 """Characters that are read at once."""
@@ -48,8 +56,47 @@ KINDS, BITS = {0: "i", 1: "u", 2: "f"}, (8, 16, 32, 64)
 PLACEHOLDER_BYTES = 16
 
 
+def shortened(values: tvm.runtime.Tensor) -> tvm.runtime.Tensor:
+    """Return what a file has in place of a constant's values: 16 bits of float32 numbers that have no more."""
+    if str(values.dtype) != "float32" or 4 * math.prod(values.shape) < SHORT_BYTES:
+        return values
+    array = np.from_dlpack(values)
+    short = None if _short(array.reshape(-1)[:FIRST]) is None else _short(array)
+    return values if short is None else tvm.runtime.tensor(short)
+
+
+def _short(values: Any) -> Any:
+    """Return float32 numbers in float16, or the bits of a bfloat16 in int16; ``None`` if neither has all of them."""
+    bits = values.view("uint32")
+    if not (bits & 0xFFFF).any():
+        return (bits >> 16).astype("uint16").view("int16")
+    with np.errstate(over="ignore"):
+        short = values.astype("float16")
+    return short if np.array_equal(short.astype("float32"), values) else None
+
+
 def read_network(path: Path) -> Any:
     """Return what a file of TVM's JSON holds, like ``tvm.ir.load_json``, but large constants mapped."""
+    network = _read(path)
+
+    def widened(constant: GenericConst) -> GenericConst:
+        kinds = (str(constant.value.dtype), str(getattr(constant.ty, "dtype", "")))
+        if kinds not in [("float16", "float32"), ("int16", "float32")]:
+            return constant
+        short = np.from_dlpack(constant.value)
+        wide = _empty(short.shape, folder=path.parent)
+        values = np.from_dlpack(wide)
+        if kinds[0] == "float16":
+            np.copyto(values, short)
+        else:
+            np.left_shift(short.view("uint16"), 16, out=values.view("uint32"), dtype="uint32")
+        return GenericConst(wide, constant.ty)
+
+    return replace_constants(network, widened) if isinstance(network, tvm.IRModule) else network
+
+
+def _read(path: Path) -> Any:
+    """Return what a file holds, with values of 16 bits as they are."""
     arrays: dict[bytes, Any] = {}
     try:
         with path.open("rb") as file:
@@ -147,6 +194,18 @@ def _read_array(file: BinaryIO, text: bytes, dtype: str, shape: tuple[int, ...],
         content.flush()
         # Changes of a mapping in this mode stay within this process.
         return np.memmap(content, dtype, "c", 0, shape), text
+
+
+def _empty(shape: tuple[int, ...], *, folder: Path) -> Any:
+    """Return a new array in float32, which is in a file if it is large and there is room."""
+    size = 4 * math.prod(shape)
+    with contextlib.suppress(OSError):
+        if size >= LARGE_BYTES:
+            with _nameless_file(folder) as content:
+                # Without room for all of it, a later write to the memory would end the process.
+                os.posix_fallocate(content.fileno(), 0, size)
+                return tvm.runtime.from_dlpack(np.memmap(content, "float32", "r+", 0, shape))
+    return tvm.runtime.empty(shape, "float32")
 
 
 def _nameless_file(folder: Path) -> Any:

@@ -54,12 +54,6 @@ def _target_is(kind: str) -> bool:
 # Operators.
 
 
-def CombineParallelMatmul() -> Any:  # noqa: N802
-    """Return ``relax.transform.CombineParallelMatmul`` for all products, followed by ``CanonicalizeBindings``."""
-    passes = (transform.CombineParallelMatmul(), transform.CanonicalizeBindings())
-    return _pass("CombineParallelMatmul", lambda module: _apply_all(module, passes))
-
-
 def FoldBatchnormToConv2D() -> Any:  # noqa: N802
     """Return ``relax.transform.FoldBatchnormToConv2D``; a module with a batch norm of 16 bits stays as it is.
 
