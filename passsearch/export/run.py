@@ -80,6 +80,7 @@ def export_run(
             network=run / NETWORK,
             model=model,
             warning=warning,
+            same_bits=(document.get("same_bits") or {}).get("reference", ""),
             import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from passsearch.core import Failure
+from passsearch.dialects.bits import bits_of
 from passsearch.dialects.comparison import relative_deviation
 from passsearch.dialects.contract import Array, Bridge, CompileError, KernelArguments, KernelExecutable, Module
 from passsearch.measure import kernels
@@ -48,11 +49,15 @@ def time_variants(
         expected = built[0].outputs()
         has_halves = any(each.dtype.itemsize == 2 for each in expected)
         limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
-        agreeing = [each for each in built if _agree(each.outputs(), expected, limit=limit)]
+        computed = {each.digest: each.outputs() for each in built}
+        agreeing = [each for each in built if _agree(computed[each.digest], expected, limit=limit)]
         samples, is_busy = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
     times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
     busy = {"busy": True} if is_busy else {}
-    return [_variant_answer(answer, times, build_s) | busy for answer in answers]
+    bits = {digest: {"bits": bits_of(computed[digest])} for digest in times}
+    by_answer = [{} if isinstance(answer, str) else bits.get(answer.digest, {}) for answer in answers]
+    timed = [_variant_answer(answer, times, build_s) | busy for answer in answers]
+    return [{**answer, **own} for answer, own in zip(timed, by_answer, strict=True)]
 
 
 def _variant(bridge: Bridge, schedule: Schedule, step: Request, arguments: KernelArguments) -> KernelExecutable | str:
