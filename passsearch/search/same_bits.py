@@ -81,8 +81,8 @@ class BitsKeeper:
                 "--timeout."
             )
         baseline = recommendation.best.candidate.name or "the baseline"
-        reason = f"{baseline} is no slower, and has other bits than those that are to be kept"
-        return Recommendation(own, None, recommendation.rejected or Rejected(recommendation.best, None, reason))
+        reason = f"{baseline} has other bits than those that are to be kept"
+        return Recommendation(own, None, Rejected(recommendation.best, None, reason))
 
     def stated(self, best: Scored) -> KeptBits:
         """Return the bits that were kept, and what that costs."""

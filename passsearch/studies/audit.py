@@ -179,11 +179,12 @@ def _check_recorded(
 
 def _check_bits(recorded: DeploymentRecord, rebuilt: Mapping[str, Any]) -> Check:
     """Compare the bits of the outputs on the inputs that run and audit have in common, and name the first kernel."""
-    differing = differing_cases(rebuilt["bits"], recorded.bits or {})
+    bits = rebuilt.get("bits") or {}
+    differing = differing_cases(bits, recorded.bits or {})
     if differing is None:
         return Check("bits", False, "the run and the audit have no input in common")
     if not differing:
-        common = sum(case in rebuilt["bits"] for case in recorded.bits or {})
+        common = sum(case in bits for case in recorded.bits or {})
         return Check("bits", True, f"the recorded ones on {common} inputs")
     kernel = _first_kernel(recorded.kernel_bits, rebuilt.get("kernel_bits", ()))
     return Check("bits", False, f"other ones on inputs {', '.join(map(str, differing))}; {kernel}")

@@ -248,3 +248,23 @@ def test_a_budget_of_classes_judges_samples_and_inputs_that_decided(budget: Erro
             f"outputs deviate: {reason}" if reason else ""
         )
     assert isinstance(judge(VerifyFact(0.2, 101, mean_change=0.0, classes=counts), allowance), Agreement)
+
+
+@pytest.mark.parametrize(
+    ("bits", "reason"),
+    [
+        ({"1": "a", "2": "b", "3": "c"}, ""),
+        ({"1": "a"}, ""),
+        ({"1": "a", "2": "x"}, "other bits on 1 of 2 inputs"),
+        ({}, "bits are unknown"),
+    ],
+)
+def test_right_outputs_with_other_bits_are_a_failure_of_their_own(bits: dict[str, str], reason: str) -> None:
+    found = VerifyFact(1e-7, 1, bits=bits)
+    outcome = judge(found, Allowance(1e-4, bits={"1": "a", "2": "b"}))
+    assert isinstance(judge(found, Allowance(1e-4)), Agreement)
+    assert isinstance(outcome, Failure) is bool(reason)
+    if isinstance(outcome, Failure):
+        assert outcome.kind == "other_bits" and reason in outcome.reason
+    wrong = judge(replace(found, deviation=1e-2), Allowance(1e-4, bits={"1": "a", "2": "b"}))
+    assert isinstance(wrong, Failure) and wrong.kind == "wrong_result"
