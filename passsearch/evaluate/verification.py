@@ -148,12 +148,11 @@ class Verification:
 
     def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
-        baseline = self._session.dialect.baseline
-        is_free = candidate.name == TIMED_ONLY or (candidate.pipeline, candidate.build) == (
-            baseline.pipeline,
-            baseline.build,
-        )
-        return replace(self._allowance(candidate), bits=None if is_free else self.bits)
+        allowance = self._allowance(candidate)
+        if self.bits is None or candidate.name == TIMED_ONLY:
+            return allowance
+        is_baseline = replace(candidate, name="") == replace(self._session.dialect.baseline, name="")
+        return allowance if is_baseline else replace(allowance, bits=self.bits)
 
     def note_refused(self, failure: Failure, candidate: Candidate, run_s: float | None) -> None:
         """Remember a candidate that is refused for its bits alone."""

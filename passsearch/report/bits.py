@@ -42,7 +42,7 @@ def _names(candidates: Sequence[Candidate]) -> str:
 
 
 def _cost_text(kept: KeptBits) -> str:
-    refused = f"those of {kept.reference}; {kept.refused} candidates were right and refused for other bits"
+    refused = f"those of {kept.reference}; candidates refused for their bits alone: {kept.refused}"
     if kept.check_ratio is None:
         return f"{refused}; what that costs is unknown: {kept.unavailable.get('check_ratio')}"
     return (
