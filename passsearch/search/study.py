@@ -246,8 +246,7 @@ class Search:
             return []
         self._begin_phase("timing kernels one by one")
         # What is composed is built and timed afterwards, and another process checks what the result is deployed by.
-        last_s = self._run_time_limit.limit_s - 2 * (best.compile_s + FIRST_S)
-        limit_s = min(self._time_limit.limit_s, last_s)
+        limit_s = min(self._time_limit.limit_s, self._run_time_limit.limit_s - 2 * (best.compile_s + FIRST_S))
         if self._precision:  # which takes the other half
             limit_s = min(limit_s, self._time_limit.clock_s() + self._time_limit.left_s() / 2)
         time_limit, entries = replace(self._time_limit, limit_s=limit_s), self._space.entries
@@ -267,8 +266,7 @@ class Search:
         if isinstance(found, Failure) or found.pipeline == begin:
             return []
         # Whatever number of trials is left: all that came before it was timed for this candidate.
-        composed = Candidate(found.pipeline, build, COMPOSED)
-        return [(composed, self.evaluation.evaluate(composed))]
+        return [(composed := Candidate(found.pipeline, build, COMPOSED), self.evaluation.evaluate(composed))]
 
     def _decide_precision(self) -> None:
         """Decide on the precision of every layer's weights in the best candidate, and evaluate what was decided."""
