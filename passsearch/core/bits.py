@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from passsearch.core.candidate import Candidate
 
 Bits: TypeAlias = Mapping[str, str]
 """Digests of all outputs on the inputs of one case, by case."""
 
-OTHER_BITS = "other_bits"
+OTHER_BITS: Final = "other_bits"
 """Kind of the failure of a candidate whose outputs are right, and have other bits than those that were asked for."""
 
 RECOMMENDED = "recommended"
