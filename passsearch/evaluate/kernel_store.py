@@ -146,11 +146,11 @@ class KernelStore:
             answers = self._time(network, kernel, missing, reference=steps[0])
             facts |= self._record(network, kernel, missing, answers)
         timed = {step: fact for step, fact in facts.items() if fact and "seconds" in fact}
-        if not timed:
-            return _failure(cast(Fact, facts[steps[0]]), steps[0])
         if self._session.same_bits is not None:
             bits = timed.get(steps[0], {}).get("bits")
-            timed = {step: fact for step, fact in timed.items() if step == steps[0] or fact["bits"] == bits}
+            timed = {step: fact for step, fact in timed.items() if fact["bits"] == bits}
+        if not timed:
+            return _failure(cast(Fact, facts[steps[0]]), steps[0])
         own_s = timed[steps[0]]["seconds"] if steps[0] in timed else None
         return {step: _paired_s(fact, reference=steps[0], reference_s=own_s) for step, fact in timed.items()}
 

@@ -244,6 +244,9 @@ def test_a_search_that_keeps_bits_has_no_schedules_with_others_and_none_whose_bi
     assert set(store.variants(network, kernel, SCHEDULES)) == {SCHEDULES[0], SCHEDULES[2]}
     assert set(store.variants(network, kernel, SCHEDULES)) == {SCHEDULES[0], SCHEDULES[2]}
     assert pool.ask.call_count == 2
+    recorded[next(key for key in recorded if key.endswith(f"|{SCHEDULES[0]}"))] = {"reason": "refused"}
+    outcome = store.variants(network, kernel, SCHEDULES)
+    assert isinstance(outcome, Failure) and outcome.reason == "refused", "there are no bits to keep"
 
 
 def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) -> None:
