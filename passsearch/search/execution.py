@@ -153,8 +153,9 @@ class Execution:
     def _document(self, scoring: Scoring, recommendation: Recommendation, *, interrupted: bool) -> Document:
         source, total = self._evaluator.builder.source, self._folder.log.seconds
         stages = {**self._evaluator.seconds, "source": source.seconds}
+        outcome = self._search.outcome
         result = run_result(
-            self._search.outcome,
+            outcome if self._bits is None else self._bits.offered(outcome),
             scoring,
             self._session,
             network=self._evaluator.network,

@@ -1,14 +1,17 @@
 """A search that keeps the bits of a reference: what has them, what is refused for them, and what that costs."""
 
+from dataclasses import replace
+
 from passsearch.core import Candidate, Failure, have_same_bits
 from passsearch.dialects.case_inputs import is_sample
 from passsearch.errors import TimeTooShort, UserError
 from passsearch.evaluate import Built, Session, WorkerEvaluator
 from passsearch.results import Build, KeptBits
+from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.pass_selection import NetworkAnalysis
 from passsearch.search.recommendation import Recommendation, Rejected
 from passsearch.search.recommended_sequence import recommended_sequences
-from passsearch.search.records import Scored
+from passsearch.search.records import Scored, SearchOutcome
 
 NOT_MEASURED = "not measured: candidates with other bits are not timed"
 NONE_REFUSED = "no candidate was refused for its bits"
@@ -37,14 +40,16 @@ class BitsKeeper:
         """Build the candidate, and refuse all others with other bits from now on.
 
         Raises:
+            BaselineFailed: There is nothing to compare with.
             UserError: It fails, or has other bits than an earlier run has recorded of it.
             EnvironmentFault: The machine fails.
         """
         evaluator, asked = self._evaluator, self._evaluator.session.same_bits
         assert asked is not None
-        # Before all others, as it may doubt what outputs are compared with. The search reports its failure.
-        if isinstance(evaluator.build_candidate(evaluator.session.dialect.baseline), Failure):
-            return
+        # Before all others, as it may doubt what outputs are compared with.
+        baseline = evaluator.build_candidate(evaluator.session.dialect.baseline)
+        if isinstance(baseline, Failure):  # a search that tries it again would admit any bits
+            raise BaselineFailed(baseline)
         built = evaluator.build_candidate(self.candidate)
         if isinstance(built, Failure):
             detail = f"{built.kind} in {built.stage}: {built.reason}"
@@ -64,6 +69,11 @@ class BitsKeeper:
         """Return whether a candidate has the bits; only the baseline may have others."""
         required = self._evaluator.builder.verification.bits
         return required is None or have_same_bits(scored.built.agreement.bits, required) is True
+
+    def offered(self, outcome: SearchOutcome) -> SearchOutcome:
+        """Return an outcome without a baseline with other bits on its Pareto front."""
+        others = {key for key, scored in outcome.scored.items() if not self.keeps(scored)}
+        return replace(outcome, unoffered=outcome.unoffered | others)
 
     def kept(self, recommendation: Recommendation, scored: dict[str, Scored]) -> Recommendation:
         """Return what is recommended, or the reference itself in place of a baseline with other bits.

@@ -147,7 +147,7 @@ class Search:
             idle=tuple(sorted(graph.idle_passes(), key=lambda name: name not in requested)),
             untried=tuple(name for name in requested if name not in graph.tried_passes()),
         )
-        unsteady = frozenset(
+        unoffered = frozenset(
             key for key, scored in evaluation.scored.items() if not evaluation.is_deterministic(scored)
         )
         return SearchOutcome(
@@ -156,7 +156,7 @@ class Search:
             evaluation.counts,
             coverage,
             self.composition,
-            unsteady,
+            unoffered,
             self.precision,
         )
 

@@ -1,15 +1,16 @@
 """A search that keeps the bits of a reference, without a compiler."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from passsearch.catalog import load
 from passsearch.core import OTHER_BITS, Candidate, Failure, Pipeline, SameBits, TimeLimit
 from passsearch.errors import TimeTooShort
-from passsearch.search import Search, study
+from passsearch.search import BaselineFailed, Search, study
 from passsearch.search.recommendation import Recommendation
+from passsearch.search.records import Counts, SearchOutcome
 from passsearch.search.same_bits import BitsKeeper
 
 BEGIN = Pipeline.parse("ScheduleCPU")
@@ -69,6 +70,24 @@ def test_a_baseline_with_other_bits_is_never_recommended() -> None:
     assert keeper().kept(Recommendation(baseline, None), {}).best is baseline, "nothing is kept yet"
     with pytest.raises(TimeTooShort, match="before a candidate with the bits"):
         keeper(a="1").kept(Recommendation(baseline, None), {})
+
+
+def test_a_baseline_with_other_bits_is_on_no_front() -> None:
+    rows = {
+        "reference": scored("reference", a="1"),
+        "default": scored("default", a="2"),
+        "again": scored("again", a="1"),
+    }
+    outcome: Any = SearchOutcome(rows["default"], rows, Counts(), cast(Any, None), unoffered=frozenset({"again"}))
+    assert keeper(a="1").offered(outcome).unoffered == {"default", "again"}
+
+
+def test_a_search_whose_baseline_fails_at_first_admits_no_bits() -> None:
+    kept = keeper()
+    kept._evaluator.session.dialect = SimpleNamespace(baseline=Candidate())  # type: ignore[misc]
+    kept._evaluator.build_candidate = lambda _: Failure("infra", "build", "", "killed")  # type: ignore[method-assign]
+    with pytest.raises(BaselineFailed, match="killed"):
+        kept.require()
 
 
 def test_what_bits_cost_is_read_from_the_checks_of_what_was_refused() -> None:
