@@ -250,6 +250,7 @@ class Verification:
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": limit_or_none(longest_s),
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
+            "with_bits": cases is None,  # which take one inference more
             "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.timeout_s) if is_baseline else CANDIDATE_S,
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request, deadline_s=deadline_s)

@@ -105,9 +105,9 @@ class Execution:
             if not self._has_finished():
                 self._folder.write_result(document)
             return document
-        # The outputs of a slow default take two inferences, and nobody deploys it by an export.
-        twice_s = 2 * min(best.latency_s, default=0.0)
-        is_slow = best is self._evaluation.scoring.baseline and self._time_limit.left_s() < twice_s
+        # The outputs of a slow default take three inferences, and nobody deploys it by an export.
+        thrice_s = 3 * min(best.latency_s, default=0.0)
+        is_slow = best is self._evaluation.scoring.baseline and self._time_limit.left_s() < thrice_s
         deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
         if isinstance(deployment, Failure):
             _log.warning("the winner cannot be exported: %s: %s", deployment.kind, deployment.reason)

@@ -196,7 +196,7 @@ class Verbs:
             reference=Path(request["reference"]) if request.get("reference") else None,
             longest_s=request.get("longest_s") or math.inf,
             total_s=request["total_s"],
-            with_bits=True,
+            with_bits=request.get("with_bits", True),
         )
         peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
         # The executable still holds the memory that it ran in: TVM's allocator returns none.
