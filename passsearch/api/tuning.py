@@ -24,6 +24,7 @@ from passsearch.api.plots import Plots
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation, Audit
 from passsearch.api.rivals import Rivals
+from passsearch.api.same_bits import read_same_bits
 from passsearch.catalog import find_folders
 from passsearch.core import (
     DEADLINE_S,
@@ -196,6 +197,7 @@ def tune(
     precision: str = FLOAT32,
     budget: float | str | None = None,
     labels: str | Path | None = None,
+    same_bits: str | Path | None = None,
     reference: str = SOURCE,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
@@ -232,6 +234,8 @@ def tune(
             rows, for a budget of accuracy.
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
+        same_bits: What the winner must equal in every bit of its outputs: ``default``, ``recommended``, a run folder or
+            an export folder. Other candidates fail as ``other_bits``.
         sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
@@ -254,6 +258,7 @@ def tune(
             "name another folder: --out DIR (out=)."
         )
     session = replace(network_session(model, example_inputs, network, limits, plans), budget=error_budget)
+    session = replace(session, same_bits=read_same_bits(session, same_bits, trust=trust))
     # Before the network is imported and its baseline built, which may take minutes.
     if error_budget is not None:
         refuse_narrow_weights(session, objectives)

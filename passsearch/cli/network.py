@@ -14,6 +14,7 @@ from passsearch.cli.options import (
     Labels,
     Model,
     Precision,
+    ReferenceOfBits,
     RivalNames,
     Shared,
     number_option,
@@ -128,6 +129,7 @@ def tune(
     precision: Precision = FLOAT32,
     budget: Budget = None,
     labels: Labels = None,
+    same_bits: ReferenceOfBits = None,
     sampler: Annotated[
         str,
         typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2 or random."),
@@ -162,6 +164,7 @@ def tune(
             precision=precision,
             budget=budget,
             labels=labels,
+            same_bits=same_bits,
             sampler=sampler,
             remember=not fresh,
             rivals=split_names(rivals),

@@ -137,6 +137,14 @@ Labels: TypeAlias = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="NumPy file (.npy, or `labels` of an .npz) with the class of each sample."),
 ]
+ReferenceOfBits: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--same-bits",
+        metavar="REFERENCE",
+        help="Keep every bit of the outputs of `default`, `recommended`, a run folder or an export folder.",
+    ),
+]
 Fresh: TypeAlias = Annotated[
     bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")
 ]

@@ -11,6 +11,14 @@ from passsearch.core.archive import (
     check_one_root,
 )
 from passsearch.core.arguments import check_arguments
+from passsearch.core.bits import (
+    OTHER_BITS,
+    RECOMMENDED,
+    Bits,
+    SameBits,
+    differing_cases,
+    have_same_bits,
+)
 from passsearch.core.buckets import growing_axes, require_increasing, sizes_below, with_open_sizes
 from passsearch.core.budget import (
     ACCURACY,
@@ -123,11 +131,13 @@ __all__ = [
     "NUMBERS",
     "OPEN",
     "OPTIONS",
+    "OTHER_BITS",
     "PARTIAL",
     "PASSES",
     "PRECISIONS",
     "QUANTIZED_LIMIT",
     "RANGE_SOURCES",
+    "RECOMMENDED",
     "REFERENCES",
     "RULES",
     "SAMPLES",
@@ -145,6 +155,7 @@ __all__ = [
     "WEIGHTS",
     "WRITING",
     "ArchitectureClass",
+    "Bits",
     "BuildOptions",
     "Calls",
     "Candidate",
@@ -168,6 +179,7 @@ __all__ = [
     "Option",
     "PassSpec",
     "Pipeline",
+    "SameBits",
     "Step",
     "TensorType",
     "TimeLimit",
@@ -182,11 +194,13 @@ __all__ = [
     "check_one_root",
     "child_environment",
     "die_with_parent",
+    "differing_cases",
     "expand_home",
     "first_sentence",
     "folder_bytes",
     "format_input",
     "growing_axes",
+    "have_same_bits",
     "install_command",
     "interruptible",
     "leading_batch",

@@ -9,7 +9,7 @@ from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 
 # `infra` is an accident of the machine, such as a full disk or a killed worker: it is retried and never recorded as a
 # property of a candidate. All other kinds are results.
-FailureKind = Literal["compile_error", "crash", "timeout", "oom", "wrong_result", "unstable", "infra"]
+FailureKind = Literal["compile_error", "crash", "timeout", "oom", "wrong_result", "other_bits", "unstable", "infra"]
 FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 
 MACHINE_FAULTS: frozenset[str] = frozenset({"infra", "oom"})

@@ -25,6 +25,12 @@ MOST_VALUES = 16
 SPARE_BYTES = 1 << 30
 """What a file of samples may hold beyond eight times its size: masks of ones pack well."""
 
+MAGNITUDES = "magnitudes"
+"""Case of floats of mixed magnitude: a sum of them has other bits in another order. Its values are never judged."""
+
+MOST_POWER = 8
+"""Largest power of two, and its inverse, that these floats are multiplied by."""
+
 LABELS = "labels"
 """Name of the array of right classes, which may be in the file of samples."""
 
@@ -36,7 +42,19 @@ def case_inputs(inputs: CheckInputs, case: int | str) -> dict[str, Array]:
     if is_sample(case):
         return _sample(inputs, int(str(case).removeprefix(SAMPLE)))
     document = inputs.to_json()
-    return make_inputs(document["types"], document["ranges"], case)
+    made = make_inputs(document["types"], document["ranges"], 0 if case == MAGNITUDES else case)
+    return (
+        made
+        if case != MAGNITUDES
+        else {name: _mixed(array, is_mask=name in inputs.ranges) for name, array in made.items()}
+    )
+
+
+def _mixed(array: Array, *, is_mask: bool) -> Array:
+    if array.dtype.kind != "f" or is_mask:
+        return array
+    powers = np.random.default_rng(0).integers(-MOST_POWER, MOST_POWER + 1, array.shape)
+    return np.asarray(array * np.exp2(powers), array.dtype)
 
 
 def timed_inputs(inputs: CheckInputs) -> dict[str, Array]:

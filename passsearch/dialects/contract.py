@@ -214,6 +214,13 @@ class Executable(Protocol):
         """
         return None
 
+    def kernel_bits(self, inputs: Mapping[str, Array]) -> Sequence[tuple[str, str]] | None:
+        """Run one inference; return by call, in order, the kernel and a digest of what it computes.
+
+        ``None`` if this runtime does not show that.
+        """
+        return None
+
     def kernel_runs(self, inputs: Mapping[str, Array]) -> KernelRuns | None:
         """Run one inference; return by kernel its calls, to be repeated alone. ``None`` if this runtime cannot."""
         return None

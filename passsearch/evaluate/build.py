@@ -106,6 +106,9 @@ class Builder:
         # A fact of a run on a machine without the device says nothing about outputs.
         if fact and not self._session.cannot_run_reason and "failure" not in fact and fact.get("deviation") is None:
             fact = None
+        # The facts of earlier versions have no bits.
+        if fact and self.verification.bits is not None and "failure" not in fact and not fact.get("bits"):
+            fact = None
         # What an earlier run built is built again, unless its outputs are wrong: its times say nothing about today.
         if fact is not None and fact.get(RECALLED) and not isinstance(self._judge(fact, candidate)[1], Failure):
             fact = None
@@ -126,6 +129,7 @@ class Builder:
                 self.verification.remember(record.digest, fact)
         if isinstance(agreement, Failure):
             delete_folder(folder)
+            self.verification.note_refused(agreement, candidate, record.run_s if record else None)
             _log.debug("%s: %s", key, agreement.reason)
             return agreement
         assert record is not None

@@ -66,7 +66,9 @@ def deployment_record(
         np.save(folder / LABELS_FILE, read_labels(Path(network.labels)))
     return {
         "states": hashes,
-        "expected": expected,
+        "expected": [*expected["expected"]],
+        **({"bits": dict(bits)} if (bits := built.agreement.bits) else {}),
+        **({"kernel_bits": calls} if (calls := expected["kernel_bits"]) else {}),
         "seed": DEPLOYMENT_SEED,
         **network.request(),
         "inputs": network.inputs_to_json(),

@@ -136,19 +136,28 @@ class KernelStore:
         """Return the seconds of one run of a kernel, by the pass that schedules it; failures are left out.
 
         If every schedule fails, return the failure of the first. Outputs are compared with those of the first, and so
-        are times: it runs in turns with every other one.
+        are times: it runs in turns with every other one. In a search that keeps bits, schedules with other bits than
+        the first are left out.
         """
         keys = {step: self._key(network, kernel, step) for step in steps}
-        facts = {step: self._shared.recall("variant", key) for step, key in keys.items()}
+        facts = {step: self._recall(key) for step, key in keys.items()}
         self.recalled |= {keys[step] for step, fact in facts.items() if fact and fact.get(RECALLED)}
         if missing := [step for step, fact in facts.items() if fact is None]:
             answers = self._time(network, kernel, missing, reference=steps[0])
             facts |= self._record(network, kernel, missing, answers)
         timed = {step: fact for step, fact in facts.items() if fact and "seconds" in fact}
+        if self._session.same_bits is not None:
+            bits = timed.get(steps[0], {}).get("bits")
+            timed = {step: fact for step, fact in timed.items() if fact["bits"] == bits}
         if not timed:
             return _failure(cast(Fact, facts[steps[0]]), steps[0])
         own_s = timed[steps[0]]["seconds"] if steps[0] in timed else None
         return {step: _paired_s(fact, reference=steps[0], reference_s=own_s) for step, fact in timed.items()}
+
+    def _recall(self, key: str) -> Fact | None:
+        """Return what is known of a schedule; facts of earlier versions have no bits, which a search may need."""
+        fact = self._shared.recall("variant", key)
+        return None if self._session.same_bits and fact and "seconds" in fact and "bits" not in fact else fact
 
     def is_timed(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> bool:
         """Return whether the run has recorded the time of a schedule of a kernel, or that it fails."""

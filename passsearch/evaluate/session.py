@@ -18,6 +18,7 @@ from passsearch.core import (
     Candidate,
     ErrorBudget,
     PassSpec,
+    SameBits,
     physical_cores,
     safe_file_name,
 )
@@ -133,6 +134,7 @@ class Session:
         probe_sensors: Function that finds the sensors of a device.
         reference: What outputs are compared with, one of ``REFERENCES``.
         recorded: What the outputs of a finished run were compared with, and the file of these outputs.
+        same_bits: The bits that a search must keep; ``None`` for any.
     """
 
     model: ModelFile
@@ -150,6 +152,7 @@ class Session:
     probe_sensors: Callable[[str], Sensors] = probe
     reference: str = SOURCE
     recorded: RecordedReference | None = None
+    same_bits: SameBits | None = None
 
     @property
     def dialect(self) -> Dialect:

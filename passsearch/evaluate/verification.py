@@ -5,11 +5,12 @@ import logging
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, CheckInputs, Failure, limit_or_none, strict_limit
+from passsearch.core import OTHER_BITS, Bits, Candidate, CheckInputs, Failure, limit_or_none, strict_limit
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -46,6 +47,8 @@ class Verification:
 
     Attributes:
         strict_limit: Largest deviation of a candidate without a tolerance.
+        bits: The bits that candidates must have; ``None`` for any.
+        refused: Seconds of the fastest inference of candidates that were refused for their bits alone, by pipeline.
     """
 
     def __init__(
@@ -78,6 +81,8 @@ class Verification:
         self._allowances: dict[str, Allowance] = {}  # by folder of an artifact
         self._plain: VerifyFact | None = None
         self._bound: float | None = None
+        self.bits: Bits | None = None
+        self.refused: dict[str, float | None] = {}
         # The limit follows from the coarsest type the network computes in (docs/evidence/measurement.md).
         summary = network.summary
         rounded = summary.rounded_types
@@ -137,8 +142,24 @@ class Verification:
         """
         self._bound = max(bound, self.strict_limit)
 
+    def require_bits(self, bits: Bits) -> None:
+        """Refuse all candidates with other bits from now on, but the baseline, which others are compared with."""
+        self.bits = bits
+
     def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
+        allowance = self._allowance(candidate)
+        if self.bits is None or candidate.name == TIMED_ONLY:
+            return allowance
+        is_baseline = replace(candidate, name="") == replace(self._session.dialect.baseline, name="")
+        return allowance if is_baseline else replace(allowance, bits=self.bits)
+
+    def note_refused(self, failure: Failure, candidate: Candidate, run_s: float | None) -> None:
+        """Remember a candidate that is refused for its bits alone."""
+        if failure.kind == OTHER_BITS:
+            self.refused[str(candidate)] = run_s
+
+    def _allowance(self, candidate: Candidate) -> Allowance:
         if candidate.name == TIMED_ONLY:
             return Allowance(math.inf, is_tolerated=True, may_drop=True)
         approximates = self._session.catalog.approximates(candidate)
@@ -229,6 +250,7 @@ class Verification:
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": limit_or_none(longest_s),
             # The gate is for candidates. A baseline that takes long need not run on all inputs.
+            "with_bits": cases is None,  # which take one inference more
             "total_s": min(BASELINE_S, BASELINE_SHARE * self._session.limits.timeout_s) if is_baseline else CANDIDATE_S,
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request, deadline_s=deadline_s)
@@ -245,23 +267,27 @@ class Verification:
         """Judge what ``compare`` answered by a candidate's allowance."""
         return read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), self.allowance(candidate)))
 
-    def expected_outputs(self, folder: Path, candidate: Candidate) -> list[Any] | Failure:
-        """Return digests of an artifact's outputs on the inputs that a deployment is checked with.
+    def expected_outputs(self, folder: Path, candidate: Candidate) -> Fact | Failure:
+        """Return digests of an artifact's outputs on the inputs that a deployment is checked with, and of its kernels.
 
         Returns:
-            The digests; empty where nothing runs. A failure if it fails or the source computes something else.
+            The answer to ``expect``; without digests where nothing runs. A failure if it fails or the source computes
+            something else.
         """
         if self._session.cannot_run_reason:
-            return []
+            return {"expected": [], "kernel_bits": None}
         # A slow source ran on fewer inputs.
         if self.source.key and has_case(self.reference, DEPLOYMENT_SEED):
-            agreement = self.judge(self.compare(folder, cases=[DEPLOYMENT_SEED], is_baseline=False), candidate)
+            # Its bits were judged where it was built, on inputs that these need not be among.
+            compared = self.compare(folder, cases=[DEPLOYMENT_SEED], is_baseline=False)
+            allowance = replace(self.allowance(candidate), bits=None)
+            agreement = read_fact(compared, lambda verified: judge(VerifyFact.from_fact(verified), allowance))
             if isinstance(agreement, Failure):
                 _log.warning("the outputs of the deployment are wrong: %s", agreement.reason)
                 return agreement
         request = {**self.device_request("expect", folder), "seed": DEPLOYMENT_SEED}
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
-        return read_fact(answer, lambda fact: [*fact["expected"]])
+        return read_fact(answer, lambda fact: fact)
 
     def timing_request(self) -> dict[str, Any]:
         """Return what a request to time artifacts says about the reference, with which they are compared afterwards."""
@@ -272,7 +298,8 @@ class Verification:
         if after["changed"] or after["mismatch"]:
             return wrong_result(after["changed"] or after["mismatch"])
         allowance = self.allowed(folder) or Allowance(self.strict_limit)
-        judged = judge(VerifyFact.from_fact({**after, "leads": None}), allowance)
+        # What is compared after timing has no bits: the same file had them before.
+        judged = judge(VerifyFact.from_fact({**after, "leads": None}), replace(allowance, bits=None))
         if not isinstance(judged, Failure):
             return None
         return wrong_result(f"after the calls that were timed, {judged.reason}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from passsearch.core import CHANGE_MARGIN, ErrorBudget, Failure, allowed_deviation
+from passsearch.core import CHANGE_MARGIN, OTHER_BITS, Bits, ErrorBudget, Failure, allowed_deviation, differing_cases
 from passsearch.dialects.case_inputs import is_sample
 from passsearch.evaluate.class_loss import class_fault
 from passsearch.evaluate.session import OUTPUT_CASES
@@ -63,6 +63,7 @@ VERIFIED = (
     "scaled_of",
     "special",
     "classes",
+    "bits",
 )
 """Keys of a verification that go into the fact of a build."""
 
@@ -93,6 +94,7 @@ class VerifyFact:
             are not finite any more (``spread``), by edge case.
         classes: Rows by the class that they get; see ``compare_classes``. Empty where outputs have no classes, and in
             logs from before it was recorded.
+        bits: Digests of the outputs by case; empty in logs from before it was recorded.
     """
 
     deviation: float
@@ -112,6 +114,7 @@ class VerifyFact:
     scaled_of: str = ""
     special: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     classes: Mapping[str, Any] = field(default_factory=dict)
+    bits: Bits = field(default_factory=dict)
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "VerifyFact":
@@ -135,6 +138,7 @@ class VerifyFact:
             scaled_of=fact.get("scaled_of") or "",
             special=fact.get("special") or {},
             classes=fact.get("classes") or {},
+            bits=fact.get("bits") or {},
         )
 
     @property
@@ -189,6 +193,7 @@ class Agreement:
         spread: Number of further values that are not finite, by edge case.
         dropped_by_import: True if the import without passes drops as many NaN.
         dropped_by: Operators of the network that drop NaN, where it does.
+        bits: Digests of the outputs by case; empty where nothing ran, or where they were not recorded.
     """
 
     deviation: float | None = 0.0
@@ -202,6 +207,7 @@ class Agreement:
     spread: Mapping[str, int] = field(default_factory=dict)
     dropped_by_import: bool = False
     dropped_by: tuple[str, ...] = ()
+    bits: Bits = field(default_factory=dict)
 
     @property
     def stated(self) -> Outputs:
@@ -220,6 +226,7 @@ class Agreement:
             dropped_by_import=self.dropped_by_import,
             dropped_by=self.dropped_by,
             spread=self.spread or None,
+            bits=self.bits or None,
         )
 
 
@@ -243,6 +250,7 @@ class Allowance:
         lost_nan: Number of values that are NaN in the reference, and that the import without passes drops, too.
         classes: The budget by which the classes of the samples are judged; ``None`` where it is none of classes.
         plain_mean: Mean deviation of the plain build from the network's own framework, where ``limit`` follows from it.
+        bits: The bits that outputs must have; ``None`` for any.
     """
 
     limit: float
@@ -252,6 +260,7 @@ class Allowance:
     is_budget: bool = False
     classes: ErrorBudget | None = None
     plain_mean: float | None = None
+    bits: Bits | None = None
 
     def judged(self, found: VerifyFact) -> Mapping[str, float]:
         """Return the deviations that are judged, by case."""
@@ -313,9 +322,10 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
         dropped=lost,
         dropped_by_import=0 < verification.lost_nan <= allowance.lost_nan,
         spread={case: found["spread"] for case, found in verification.special.items() if found["spread"]},
+        bits=verification.bits,
     )
     if verification.leads is None or allowance.classes:
-        return agreement
+        return _with_bits(agreement, allowance)
     limit = allowance.widest(verification).limit
     # Rounding alone may exchange two scores that are nearer to each other than the limit.
     clear = [lead for lead in verification.leads if abs(lead) > limit]
@@ -325,7 +335,22 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
         return wrong_result(
             f"{DEVIATION}: {len(others)} of {len(clear)} have another class than the reference's, that led {lead}"
         )
-    return replace(agreement, top1_agreement=1.0 if clear else None, unavailable=NEAR_TIES)
+    agreement = replace(agreement, top1_agreement=1.0 if clear else None, unavailable=NEAR_TIES)
+    return _with_bits(agreement, allowance)
+
+
+def _with_bits(agreement: Agreement, allowance: Allowance) -> Agreement | Failure:
+    """Return right outputs, or the failure of those that have other bits than the allowed ones."""
+    if allowance.bits is None:
+        return agreement
+    differing = differing_cases(agreement.bits, allowance.bits)
+    if differing is None:
+        return Failure(OTHER_BITS, "measure", "", "outputs are right, and their bits are unknown")
+    if differing:
+        number = sum(case in agreement.bits for case in allowance.bits)
+        reason = f"outputs are right, and have other bits on {len(differing)} of {number} inputs"
+        return Failure(OTHER_BITS, "measure", "", reason)
+    return agreement
 
 
 def _finer_fault(found: VerifyFact, allowance: Allowance) -> str:

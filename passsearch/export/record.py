@@ -49,6 +49,8 @@ class Deployment:
         sizes: What a call of another size than those of the cases takes; empty for a network of one size.
         choice: How the passes were chosen, as the end of a sentence on them.
         warning: What a user must know of the gain, as a sentence; empty if there is nothing.
+        bits: The bits of the outputs, by input of the check; empty in files from before they were recorded.
+        same_bits: What has these bits, where a search kept them: a build with others is then refused.
     """
 
     dialect: Dialect
@@ -74,6 +76,8 @@ class Deployment:
     sizes: Mapping[str, Json] = field(default_factory=dict)
     choice: str = "were searched for it"
     warning: str = ""
+    bits: Mapping[str, Json] = field(default_factory=dict)
+    same_bits: str = ""
 
     @property
     def title(self) -> str:
@@ -99,6 +103,7 @@ class Deployment:
             tolerance=record["tolerance"],
             seed=record["seed"],
             reference=record.get("reference", {}),
+            bits=record.get("bits") or {},
             **others,
         )
 

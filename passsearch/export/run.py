@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.catalog import check_factories, load
-from passsearch.core import NOTICE_LOG, BuildOptions, Pipeline
+from passsearch.core import NOTICE_LOG, BuildOptions, Pipeline, have_same_bits
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import check_saved_network, dialect_digest
@@ -80,6 +80,7 @@ def export_run(
             network=run / NETWORK,
             model=model,
             warning=warning,
+            same_bits=_kept_bits(document, deployment),
             import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )
@@ -95,6 +96,12 @@ def _minimal_form(run: Path) -> Mapping[str, Any]:
             f"{run}"
         )
     return form
+
+
+def _kept_bits(document: Mapping[str, Any], deployment: Mapping[str, Any]) -> str:
+    """Return what has the bits that the run has kept; empty if any were allowed, or a minimal form has others."""
+    kept = document.get("same_bits") or {}
+    return kept["reference"] if have_same_bits(deployment.get("bits"), kept.get("bits")) else ""
 
 
 def _gain_warning(document: Mapping[str, Any]) -> str:

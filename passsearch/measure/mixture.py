@@ -81,6 +81,12 @@ class Mixture(Executable):
         self.run_s = WeightedSeconds([_time(executable, count) for executable, count in pairs], self._weights)
         return self.run_s
 
+    def kernel_bits(self, inputs: Mapping[str, Array]) -> Sequence[tuple[str, str]] | None:
+        """Run every case once and return the digests of all kernel calls."""
+        pairs = zip(self._cases, self._executables, strict=True)
+        found = [executable.kernel_bits(case.own(inputs)) for case, executable in pairs]
+        return [bits for each in found for bits in each or ()] or None
+
     def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         """Run every case once and return the kernel calls of all."""
         calls: list[tuple[str, float]] = []

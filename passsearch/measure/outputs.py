@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from passsearch.core import CheckInputs
-from passsearch.dialects.case_inputs import case_inputs, is_sample
+from passsearch.dialects.bits import bits_by_case, bits_of
+from passsearch.dialects.case_inputs import MAGNITUDES, case_inputs, is_sample
 from passsearch.dialects.comparison import (
     TINY,
     Special,
@@ -53,6 +54,7 @@ def verify(
     reference: Path | None,
     longest_s: float = math.inf,
     total_s: float = math.inf,
+    with_bits: bool = False,
 ) -> dict[str, Any]:
     """Run an artifact on the inputs of every case and compare its outputs with the reference's.
 
@@ -66,6 +68,7 @@ def verify(
         longest_s: Longest run in seconds; if all took longer so far, the remaining cases are left out.
         total_s: Seconds after which the remaining cases are left out, and for a reference the remaining movements of
             inputs.
+        with_bits: True to return ``bits``, the digest of the outputs by case, on mixed magnitudes too.
 
     Returns:
         ``run_s`` (seconds of the fastest run), ``cases`` (number of cases that ran), ``is_cut`` (whether cases that the
@@ -73,13 +76,17 @@ def verify(
         ``None`` after a mismatch) and ``classes`` (see ``compare_classes``).
     """
     if reference is None:
-        return _begin_reference(executable, inputs, cases=cases, outputs=outputs, total_s=total_s)
+        begun, made = _begin_reference(executable, inputs, cases=cases, outputs=outputs, total_s=total_s)
+        is_over = begun["run_s"] * begun["cases"] > total_s
+        return {**begun, "bits": _bits(executable, inputs, made, is_over=is_over)} if with_bits and made else begun
     with np.load(reference) as file:
         compared = [case for case in cases if f"{case}_0" in file.files]
         results, seconds, changed = _run_cases(executable, inputs, cases=compared, longest_s=longest_s, total_s=total_s)
         run = compared[: len(seconds)]
         is_cut = len(run) < len(compared) and min(seconds) > longest_s
-        common = {"run_s": min(seconds), "cases": len(run), "is_cut": is_cut}
+        common: dict[str, Any] = {"run_s": min(seconds), "cases": len(run), "is_cut": is_cut}
+        is_over = is_cut or sum(seconds) > total_s
+        common |= {"bits": _bits(executable, inputs, results, is_over=is_over)} if with_bits else {}
         comparison = compare(results, file, cases=run)
         if changed and not comparison["mismatch"]:
             comparison |= {"mismatch": changed, "deviation": math.inf}
@@ -88,6 +95,14 @@ def verify(
         expected = {key: file[key] for key in results}
         classes = compare_classes(results, expected, inputs, cases=run)
     return {**common, **comparison, "leads": _leads(results, expected, cases=run), "classes": classes}
+
+
+def _bits(
+    executable: Executable, inputs: CheckInputs, results: Mapping[str, Array], *, is_over: bool
+) -> dict[str, str]:
+    """Return the digest of the outputs by case; if time is left, on floats of mixed magnitude too."""
+    mixed = {} if is_over else {MAGNITUDES: bits_of(executable.run(case_inputs(inputs, MAGNITUDES)))}
+    return bits_by_case(results) | mixed
 
 
 def compare(results: Mapping[str, Array], file: Mapping[str, Array], *, cases: Sequence[int | str]) -> dict[str, Any]:
@@ -194,8 +209,8 @@ def changed_input(executable: Executable, inputs: Mapping[str, Array]) -> str:
 
 def _begin_reference(
     executable: Executable, inputs: CheckInputs, *, cases: Sequence[int | str], outputs: Path, total_s: float
-) -> dict[str, Any]:
-    """Make the outputs of an artifact the reference."""
+) -> tuple[dict[str, Any], Mapping[str, Array]]:
+    """Make the outputs of an artifact the reference; return the comparison with itself, and the outputs."""
     seconds: list[float] = []
     changed: list[str] = []
 
@@ -214,15 +229,16 @@ def _begin_reference(
         case, _, index = lost.rpartition("_")
         place = f"on {case}" if is_sample(case) else f"on inputs of seed {case}"
         reason = f"output {index} has no finite value {place}, so no other output can be compared"
-        return {**common, "case": case if is_sample(case) else int(case), "mismatch": reason, "deviation": math.inf}
+        told = case if is_sample(case) else int(case)
+        return {**common, "case": told, "mismatch": reason, "deviation": math.inf}, {}
     if mismatch := next(filter(None, changed), ""):
-        return {**common, "mismatch": mismatch, "deviation": math.inf}
+        return {**common, "mismatch": mismatch, "deviation": math.inf}, {}
     made.save(outputs)
     changes = {case: float(made.changes[f"{CHANGE}{case}"]) for case in EDGES if f"{CHANGE}{case}" in made.changes}
     run_cases = [case for case in done if f"{case}_0" in made.outputs]
     deviations = {str(case): 0.0 for case in run_cases}
     leads = _leads(made.outputs, made.outputs, cases=run_cases)
-    return {**common, "leads": leads, "deviations": deviations, "changes": changes}
+    return {**common, "leads": leads, "deviations": deviations, "changes": changes}, made.outputs
 
 
 def _is_usual(key: str) -> bool:

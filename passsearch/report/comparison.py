@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from passsearch.report.bits import comparison_bits_lines
 from passsearch.report.charts import chart_svg, ratio_chart
 from passsearch.report.elements import definitions, details, fragment, headline, html_table, paragraphs
 from passsearch.report.formatting import MISSING, format_count, format_floor, format_percent, format_ratio
@@ -54,6 +55,7 @@ def measurement_lines(comparison: Comparison) -> Iterator[tuple[str, str]]:
         text = contradiction_text(row.throughput_ratio, measured.ratio_of_medians)
         if text:
             yield f"estimators of {row.label}", text
+    yield from comparison_bits_lines(comparison)
     for failed in comparison.failed:
         yield label(failed), f"failed: {failure_text(failed.failure)}"
 

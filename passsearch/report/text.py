@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from passsearch.core import CONSTANTS, UNKNOWN, UNKNOWN_CLASS
 from passsearch.objectives import THROUGHPUT
+from passsearch.report.bits import bits_lines
 from passsearch.report.composition import kernel_lines
 from passsearch.report.formatting import (
     MISSING,
@@ -168,6 +169,7 @@ def evidence_lines(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "outputs", _outputs(outputs)
         yield from _reference(result.reference)
         yield from special_lines(outputs)
+    yield from bits_lines(result)
     yield from _input_lines(result.model.inputs or {})
     if note := recalled_note(result):
         yield "*", note

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from passsearch.results.application import Application, AppliedStep
     from passsearch.results.audit import Audit, Check, SequenceGain
     from passsearch.results.batch import BatchResults, BatchStates, CrossRow, FoundRow, JobProgress
+    from passsearch.results.bits import KeptBits
     from passsearch.results.candidate import (
         AppliedPipeline,
         Build,
@@ -140,6 +141,7 @@ __all__ = [
     "Input",
     "Interval",
     "JobProgress",
+    "KeptBits",
     "KernelCall",
     "KernelTimes",
     "Latency",
@@ -214,6 +216,7 @@ _MODULES = (
     "setup",
     "rivals",
     "precision",
+    "bits",
     "composition",
     "run",
     "shown_latency",

@@ -47,7 +47,8 @@ class StatedFailure(Record):
     """A failure.
 
     Attributes:
-        kind: ``compile_error``, ``crash``, ``timeout``, ``oom``, ``wrong_result``, ``unstable`` or ``infra``.
+        kind: ``compile_error``, ``crash``, ``timeout``, ``oom``, ``wrong_result``, ``other_bits``, ``unstable`` or
+            ``infra``.
         stage: ``apply``, ``build`` or ``measure``.
         step: The pass that failed, where one did.
         reason: One line for people.
@@ -160,6 +161,9 @@ class Outputs(Record):
         dropped_by_import: True if the import without passes drops as many.
         dropped_by: Operators of the network that drop them there.
         spread: Number of further values that are NaN or infinite, by edge input.
+        bits: Digest of the bits of all outputs by input of the check, ``magnitudes`` among them: floats of mixed
+            magnitude, on which another order of a sum gives other bits. ``None`` where nothing ran, and in results of
+            earlier versions, which did not record it.
     """
 
     deviation: float | None
@@ -172,6 +176,7 @@ class Outputs(Record):
     dropped_by_import: bool = left_out(False)
     dropped_by: tuple[str, ...] = left_out(())
     spread: Mapping[str, int] | None = left_out()
+    bits: Mapping[str, str] | None = left_out()
 
 
 @dataclass(frozen=True, kw_only=True)

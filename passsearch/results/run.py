@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
+from passsearch.results.bits import KeptBits
 from passsearch.results.candidate import Build, Candidate, FailedCandidate, Latency, NamedPipeline, StatedFailure
 from passsearch.results.composition import ComposedPipeline, NoComposition
 from passsearch.results.network import ModelCase, Reference, Shape, ValueRange
@@ -291,6 +292,8 @@ class DeploymentRecord(Record):
         reference: What outputs were compared with.
         mean_tolerance: Largest mean deviation that is allowed.
         paths: Import paths of the user's own passes.
+        bits: The bits of the outputs; see ``Outputs``.
+        kernel_bits: Kernel and digest of what it computes on ``magnitudes``, of every call of an inference in order.
     """
 
     states: tuple[str, ...]
@@ -305,6 +308,8 @@ class DeploymentRecord(Record):
     reference: Reference | None = left_out()
     mean_tolerance: float | None = left_out(or_null=True)
     paths: tuple[str, ...] = left_out(())
+    bits: Mapping[str, str] | None = left_out()
+    kernel_bits: tuple[tuple[str, str], ...] = left_out(())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,6 +323,7 @@ class RunResult(MeasuredNetwork):
         composition: What the times of kernels decided on Relax, or why nothing was composed; ``None`` on Relay, for
             other objectives than speed, and where no candidate has a pass that schedules single kernels.
         precision: What was decided on the precision of weights, or why nothing was; missing where it was not asked for.
+        same_bits: What has the bits that were kept, and what that costs; missing where any bits were allowed.
         baseline: The build to beat.
         baselines: The compiler's levels, as the search measured them.
         best: The winner.
@@ -349,6 +355,7 @@ class RunResult(MeasuredNetwork):
     space: SearchedSpace
     composition: NoComposition | ComposedPipeline | None = None
     precision: NoPrecision | PrecisionDecision | None = left_out()
+    same_bits: KeptBits | None = left_out()
     baseline: Contender
     baselines: tuple[Candidate, ...] = ()
     best: Winner

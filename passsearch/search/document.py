@@ -322,7 +322,7 @@ def _front(outcome: SearchOutcome, scoring: Scoring, *, best: Scored) -> list[Sc
     offered = {
         key: scored
         for key, scored in outcome.scored.items()
-        if key not in outcome.unsteady and scoring.is_admissible(scored)
+        if key not in outcome.unoffered and scoring.is_admissible(scored)
     }
     values = {key: scoring.values(scored) for key, scored in offered.items()}
     return [

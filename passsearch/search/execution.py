@@ -26,6 +26,7 @@ from passsearch.search.recommended_sequence import recommended_sequences
 from passsearch.search.records import TIME_LIMIT, Counts, Scored
 from passsearch.search.repetition import Pairing
 from passsearch.search.rivals import UNFINISHED, Beside, compare_winner, with_rivals
+from passsearch.search.same_bits import BitsKeeper, reference_candidate
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import Search
@@ -84,12 +85,16 @@ class Execution:
         )
         requested = options.requested_passes
         self._analysis = analyze_network(session, evaluator.network.summary, requested_passes=requested)
+        kept = reference_candidate(session, self._analysis)
+        self._bits = None if kept is None else BitsKeeper(evaluator, kept)
         self._search = self._make_search(self._analysis)
         self._evaluation = self._search.evaluation
 
     def execute(self) -> Document:
         """Search, confirm, and write the result; an interruption ends the start early with what is known."""
         recommendation, interrupted = self._find_best()
+        if recommendation is not None and self._bits is not None:
+            recommendation = self._bits.kept(recommendation, self._evaluation.scored)
         if recommendation is None or self._evaluation.scoring is None:
             # The command line reports an interruption; a result without a baseline would compare with nothing.
             raise KeyboardInterrupt
@@ -100,9 +105,9 @@ class Execution:
             if not self._has_finished():
                 self._folder.write_result(document)
             return document
-        # The outputs of a slow default take two inferences, and nobody deploys it by an export.
-        twice_s = 2 * min(best.latency_s, default=0.0)
-        is_slow = best is self._evaluation.scoring.baseline and self._time_limit.left_s() < twice_s
+        # The outputs of a slow default take three inferences, and nobody deploys it by an export.
+        thrice_s = 3 * min(best.latency_s, default=0.0)
+        is_slow = best is self._evaluation.scoring.baseline and self._time_limit.left_s() < thrice_s
         deployment = None if is_slow else self._evaluator.deployment(best.candidate, self._folder.path)
         if isinstance(deployment, Failure):
             _log.warning("the winner cannot be exported: %s: %s", deployment.kind, deployment.reason)
@@ -148,8 +153,9 @@ class Execution:
     def _document(self, scoring: Scoring, recommendation: Recommendation, *, interrupted: bool) -> Document:
         source, total = self._evaluator.builder.source, self._folder.log.seconds
         stages = {**self._evaluator.seconds, "source": source.seconds}
-        return run_result(
-            self._search.outcome,
+        outcome = self._search.outcome
+        result = run_result(
+            outcome if self._bits is None else self._bits.offered(outcome),
             scoring,
             self._session,
             network=self._evaluator.network,
@@ -162,7 +168,9 @@ class Execution:
             recalled_times=self._evaluator.recalled_times,
             reference=Reference.from_json(source.to_json()),
             limits=RunLimits.from_json(self._limits),
-        ).to_json()
+        )
+        kept = None if self._bits is None else self._bits.stated(recommendation.best)
+        return replace(result, same_bits=kept).to_json()
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
@@ -171,6 +179,8 @@ class Execution:
         usual = first_trials(session, analysis, only=only, for_speed=for_speed)
         order, recommended = self._evaluator.gains.order, recommended_sequences(session, analysis)
         first = order(usual, recommended, allowed=space.names) if for_speed else usual
+        if self._bits is not None and (kept := self._bits.candidate) != session.dialect.baseline:
+            first = (kept, *(each for each in first if each.pipeline != kept.pipeline))
         if needless := needless_search(session, options, analysis, first=first):
             self._note(needless)
         # A time limit is meant for trials, so exploring may take a small part of it only.
@@ -246,6 +256,8 @@ class Execution:
                 few, usual = self._options.repetitions, USUAL_REPETITIONS
                 self._note(f"warning: {few} fresh compiles leave intervals wide; {usual} are usual (--confirm {usual})")
             self._report("measuring the baselines", 0)
+            if self._bits is not None:
+                self._bits.require()
             search.run()
             assert self._evaluation.scoring is not None and self._evaluation.reference is not None
             self._report("measuring the shortlist side by side", self._evaluation.counts.evaluated)

@@ -121,7 +121,8 @@ class SearchOutcome:
         coverage: The part of the space that was seen.
         composition: The pipeline composed of decisions on regions and kernels, or why there is none; ``None`` where
             nothing could be decided on.
-        unsteady: Keys of candidates with a pass that was found nondeterministic after they were evaluated.
+        unoffered: Keys of candidates that no Pareto front has: a pass was found nondeterministic after they were
+            evaluated, or their bits are not those that are to be kept.
         precision: The precisions of weights, or why none was decided; ``None`` where the user asked for float32.
     """
 
@@ -130,5 +131,5 @@ class SearchOutcome:
     counts: Counts
     coverage: SpaceCoverage
     composition: Composition | Failure | None = None
-    unsteady: frozenset[str] = frozenset()
+    unoffered: frozenset[str] = frozenset()
     precision: PrecisionDecision | Failure | None = None

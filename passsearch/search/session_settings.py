@@ -48,6 +48,8 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
         settings |= {"precision": budget.precision} if budget.precision != WEIGHTS else {}
         settings |= {"labels": digest_files([budget.labels])} if budget.labels else {}
     settings |= {"reference": session.reference} if session.reference != SOURCE else {}
+    if (same := session.same_bits) is not None:
+        settings["same_bits"] = [same.reference, str(same.candidate), dict(same.bits or {})]
     if session.plans != MeasurementPlans():
         settings["plans"] = repr(asdict(session.plans))
     return settings

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import optuna
 
-from passsearch.core import UNLIMITED, Candidate, Failure, TimeLimit
+from passsearch.catalog import CatalogEntry
+from passsearch.core import OTHER_BITS, UNLIMITED, Candidate, Failure, TimeLimit
 from passsearch.evaluate import Evaluator, Exploration, ExplorationLimits, Explorer, KernelProfiler, RoundedWeights
 from passsearch.results import PrecisionDecision
 from passsearch.search.composition import COMPOSED, Composer, has_kernel_schedules
@@ -146,7 +147,7 @@ class Search:
             idle=tuple(sorted(graph.idle_passes(), key=lambda name: name not in requested)),
             untried=tuple(name for name in requested if name not in graph.tried_passes()),
         )
-        unsteady = frozenset(
+        unoffered = frozenset(
             key for key, scored in evaluation.scored.items() if not evaluation.is_deterministic(scored)
         )
         return SearchOutcome(
@@ -155,7 +156,7 @@ class Search:
             evaluation.counts,
             coverage,
             self.composition,
-            unsteady,
+            unoffered,
             self.precision,
         )
 
@@ -244,23 +245,28 @@ class Search:
         if self._profiler is None or best is None or self._is_enough():
             return []
         self._begin_phase("timing kernels one by one")
-        build = best.candidate.build
         # What is composed is built and timed afterwards, and another process checks what the result is deployed by.
-        last_s = self._run_time_limit.limit_s - 2 * (best.compile_s + FIRST_S)
-        limit_s = min(self._time_limit.limit_s, last_s)
+        limit_s = min(self._time_limit.limit_s, self._run_time_limit.limit_s - 2 * (best.compile_s + FIRST_S))
         if self._precision:  # which takes the other half
             limit_s = min(limit_s, self._time_limit.clock_s() + self._time_limit.left_s() / 2)
-        time_limit = replace(self._time_limit, limit_s=limit_s)
-        composer = Composer(self._profiler, self._space.entries, time_limit=time_limit, build=build)
-        self.composition = composer.compose(best.candidate.pipeline)
-        if isinstance(self.composition, Failure):
-            _log.warning("nothing was composed of single kernels: %s", self.composition.reason)
-            return []
-        if self.composition.pipeline == best.candidate.pipeline:
+        time_limit, entries = replace(self._time_limit, limit_s=limit_s), self._space.entries
+        evaluated = self._compose(self._profiler, best, entries, time_limit)
+        if any(isinstance(found, Failure) and found.kind == OTHER_BITS for _, found in evaluated):
+            entries = tuple(entry for entry in entries if not entry.regional_parameter)
+            evaluated += self._compose(self._profiler, best, entries, time_limit)
+        return evaluated
+
+    def _compose(
+        self, profiler: KernelProfiler, best: Scored, entries: Sequence[CatalogEntry], time_limit: TimeLimit
+    ) -> list[tuple[Candidate, Scored | Failure]]:
+        build, begin = best.candidate.build, best.candidate.pipeline
+        found = self.composition = Composer(profiler, entries, time_limit=time_limit, build=build).compose(begin)
+        if isinstance(found, Failure):
+            _log.warning("nothing was composed of single kernels: %s", found.reason)
+        if isinstance(found, Failure) or found.pipeline == begin:
             return []
         # Whatever number of trials is left: all that came before it was timed for this candidate.
-        composed = Candidate(self.composition.pipeline, build, COMPOSED)
-        return [(composed, self.evaluation.evaluate(composed))]
+        return [(composed := Candidate(found.pipeline, build, COMPOSED), self.evaluation.evaluate(composed))]
 
     def _decide_precision(self) -> None:
         """Decide on the precision of every layer's weights in the best candidate, and evaluate what was decided."""

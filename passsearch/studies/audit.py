@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, Pipeline, timestamp
+from passsearch.core import Candidate, Failure, Pipeline, differing_cases, timestamp
 from passsearch.evaluate import UNSEEN_FACTOR, Built, WorkerEvaluator
 from passsearch.measure import LEVEL
 from passsearch.objectives import THROUGHPUT, recorded_objective
@@ -14,6 +14,7 @@ from passsearch.results import (
     Audit,
     BestOfCatalog,
     Check,
+    DeploymentRecord,
     Device,
     NamedPipeline,
     RunResult,
@@ -132,7 +133,10 @@ def _check_rebuilt(
     else:
         yield Check("outputs", True, _outputs_detail(built, deviation, winner, evaluator))
     reason = evaluator.session.cannot_run_reason
-    yield _check_recorded(recorded.expected, evaluator.deployment(winner, folder), cannot_run_reason=reason)
+    rebuilt = evaluator.deployment(winner, folder)
+    yield _check_recorded(recorded.expected, rebuilt, cannot_run_reason=reason)
+    if recorded.bits and not isinstance(rebuilt, Failure) and not reason:
+        yield _check_bits(recorded, rebuilt)
     # Never refused: the IR and the outputs are what the run promised, and another linker writes other bytes.
     if result.best.binary:
         equal = built.digest == result.best.binary
@@ -171,6 +175,32 @@ def _check_recorded(
         {name: new.get(name) for name in old} == old for old, new in zip(expected, again, strict=True)
     )
     return Check("recorded outputs", same, "bit-identical" if same else "differ from the recorded ones in some bit")
+
+
+def _check_bits(recorded: DeploymentRecord, rebuilt: Mapping[str, Any]) -> Check:
+    """Compare the bits of the outputs on the inputs that run and audit have in common, and name the first kernel."""
+    bits = rebuilt.get("bits") or {}
+    differing = differing_cases(bits, recorded.bits or {})
+    if differing is None:
+        # A slow network runs on few inputs, and those of an audit are new.
+        return Check("bits", True, "not compared: run and audit have only the input of the recorded outputs in common")
+    if not differing:
+        common = sum(case in bits for case in recorded.bits or {})
+        return Check("bits", True, f"the recorded ones on {common} inputs")
+    kernel = _first_kernel(recorded.kernel_bits, rebuilt.get("kernel_bits", ()))
+    where = f"other ones on inputs {', '.join(map(str, differing))}"
+    return Check("bits", False, f"{where}; they hold for one TVM, target and C library; {kernel}")
+
+
+def _first_kernel(recorded: Sequence[Sequence[str]], rebuilt: Sequence[Sequence[str]]) -> str:
+    """Return, in words, the first kernel call that computes other bits on floats of mixed magnitude."""
+    if not recorded or [kernel for kernel, _ in recorded] != [kernel for kernel, _ in rebuilt]:
+        return "which kernel is the first is unknown"
+    pairs = enumerate(zip(recorded, rebuilt, strict=True), start=1)
+    differing = next(((place, old[0]) for place, (old, new) in pairs if old[1] != new[1]), None)
+    if differing is None:
+        return "no kernel differs on floats of mixed magnitude"
+    return f"the first kernel is {differing[1]}, call {differing[0]} of {len(recorded)}"
 
 
 def _check_hashes(pipeline: Pipeline, hashes: Sequence[str], *, recorded: Sequence[str]) -> Check:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from passsearch.core import Failure
+from passsearch.dialects.bits import bits_of
 from passsearch.dialects.comparison import relative_deviation
 from passsearch.dialects.contract import Array, Bridge, CompileError, KernelArguments, KernelExecutable, Module
 from passsearch.measure import kernels
@@ -48,11 +49,12 @@ def time_variants(
         expected = built[0].outputs()
         has_halves = any(each.dtype.itemsize == 2 for each in expected)
         limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
-        agreeing = [each for each in built if _agree(each.outputs(), expected, limit=limit)]
+        bits = {each.digest: _bits(each.outputs(), expected, limit=limit) for each in built}
+        agreeing = [each for each in built if bits[each.digest]]
         samples, is_busy = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
     times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
     busy = {"busy": True} if is_busy else {}
-    return [_variant_answer(answer, times, build_s) | busy for answer in answers]
+    return [_variant_answer(answer, times, build_s, bits) | busy for answer in answers]
 
 
 def _variant(bridge: Bridge, schedule: Schedule, step: Request, arguments: KernelArguments) -> KernelExecutable | str:
@@ -87,9 +89,12 @@ def _reason(error: CompileError) -> str:
 
 
 def _variant_answer(
-    variant: KernelExecutable | str, times: Mapping[str, Sequence[float]], build_s: Mapping[str, float | str]
+    variant: KernelExecutable | str,
+    times: Mapping[str, Sequence[float]],
+    build_s: Mapping[str, float | str],
+    bits: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Return the fastest run of a variant, with all runs and the time that its code took to generate."""
+    """Return the fastest run of a variant, with all runs, the time that its code took to generate, and its bits."""
     if isinstance(variant, str):
         return {"reason": variant}
     seconds = build_s[variant.digest]
@@ -98,8 +103,13 @@ def _variant_answer(
     about = {"digest": variant.digest, "build_s": round(seconds, 4)}
     if variant.digest not in times:
         return {**about, "reason": "other outputs than the first variant"}
-    samples = times[variant.digest]
+    samples, about = times[variant.digest], {**about, "bits": bits[variant.digest]}
     return {**about, "seconds": min(samples), "samples_s": [float(f"{value:.4g}") for value in samples]}
+
+
+def _bits(outputs: Sequence[Array], expected: Sequence[Array], *, limit: float) -> str:
+    """Return the digest of a kernel's outputs, which are too large to keep; empty if they are not the expected ones."""
+    return bits_of(outputs) if _agree(outputs, expected, limit=limit) else ""
 
 
 def _agree(outputs: Sequence[Array], expected: Sequence[Array], *, limit: float) -> bool:

@@ -26,7 +26,7 @@ from passsearch.core import (
     TensorType,
     resolve_inputs,
 )
-from passsearch.dialects.case_inputs import case_inputs, timed_inputs
+from passsearch.dialects.case_inputs import MAGNITUDES, case_inputs, timed_inputs
 from passsearch.dialects.comparison import relative_deviation
 from passsearch.dialects.contract import (
     KERNEL_COSTS,
@@ -196,6 +196,7 @@ class Verbs:
             reference=Path(request["reference"]) if request.get("reference") else None,
             longest_s=request.get("longest_s") or math.inf,
             total_s=request["total_s"],
+            with_bits=request.get("with_bits", True),
         )
         peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
         # The executable still holds the memory that it ran in: TVM's allocator returns none.
@@ -270,10 +271,10 @@ class Verbs:
         return {"calls": calls, "windows": windows.run_windows([run.repeat for run in runs.values()], plan=plan)}
 
     def do_expect(self, request: Request) -> Answer:
-        """Answer digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
-        executable = self._open(request["folder"], request)
-        inputs = case_inputs(CheckInputs.from_json(request["inputs"]), request["seed"])
-        return {"expected": outputs.digest(executable.run(inputs))}
+        """Answer digests of one artifact's outputs on one seed, and of its kernels' on floats of mixed magnitude."""
+        executable, check = self._open(request["folder"], request), CheckInputs.from_json(request["inputs"])
+        expected = outputs.digest(executable.run(case_inputs(check, request["seed"])))
+        return {"expected": expected, "kernel_bits": executable.kernel_bits(case_inputs(check, MAGNITUDES))}
 
     def do_deviations(self, request: Request) -> Answer:
         """Import and build a network, and answer the deviation of each of its outputs on the inputs of one case."""

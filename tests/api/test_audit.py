@@ -44,8 +44,8 @@ def test_a_run_agrees_with_its_own_record(run: Path) -> None:
     document = short_plans.audit(run, confirm=2)
     assert document["signed_off"], document["checks"]
     names = [check["name"] for check in document["checks"]]
-    assert names == ["compiler", "IR", "outputs", "recorded outputs", "binary", "measurement"]
-    assert "byte for byte" in document["checks"][4]["detail"]
+    assert names == ["compiler", "IR", "outputs", "recorded outputs", "bits", "binary", "measurement"]
+    assert "byte for byte" in document["checks"][5]["detail"]
     assert document["ratios"]["throughput"]["ratio"] > 0
 
 

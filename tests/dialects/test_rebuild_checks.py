@@ -93,3 +93,12 @@ def test_a_library_that_another_process_has_mapped_outlives_a_new_build(tmp_path
     assert (out / "network.so").read_bytes() == b"second" * 4096
     files = sorted(file.relative_to(out).as_posix() for file in out.rglob("*") if file.is_file())
     assert files == [SUMS, "network.so", "notes.txt"]
+
+
+def test_where_bits_are_kept_an_output_that_differs_in_its_last_place_is_refused(checks: ModuleType) -> None:
+    expected = np.ones((4, 4), "float32")
+    record = {"expected": digest([expected, expected]), "tolerance": 1e-4}
+    outputs = [expected, np.nextafter(expected, np.float32(2))]
+    checks.check_outputs(outputs, record, note="")
+    with pytest.raises(SystemExit, match="Output 1 has other bits than recorded, and those of default were to be kept"):
+        checks.check_outputs(outputs, {**record, "same_bits": "default"}, note="")

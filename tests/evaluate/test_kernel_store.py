@@ -17,7 +17,7 @@ from filelock import FileLock
 from short_plans import SHORT
 
 import passsearch
-from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline, SameBits
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import Built, MeasurementPlans, NetworkKernels, WorkerEvaluator, open_session
 from passsearch.evaluate.kernel_store import KernelStore
@@ -173,7 +173,7 @@ def test_a_crash_is_that_of_the_schedule_that_crashes(
         return fact
 
     facts: Any = SimpleNamespace(recall=lambda *_: None, record=record)
-    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
+    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "", same_bits=None)
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
     outcome = store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES)
     assert (outcome.kind if isinstance(outcome, Failure) else None) == (kinds[0] if all(kinds) else None)
@@ -193,7 +193,7 @@ def test_a_kernel_alone_reads_its_constants_from_as_much_memory_as_the_network_h
     pool = Mock(ask=Mock(return_value={"variants": [{"seconds": 1.0}]}))
     facts: Any = SimpleNamespace(recall=lambda *_: None, record=lambda *_, fact: fact)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
-    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
+    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "", same_bits=None)
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
     kernel = Kernel("k", "digest", 1, 1000, 10, has_constants)
     store.variants(NetworkKernels("state", (kernel,), megabytes << 20), kernel, SCHEDULES[:1])
@@ -217,7 +217,7 @@ def test_schedules_of_different_requests_are_compared_by_what_the_first_one_took
     )
     pool, kernel = DriftingPool(), Kernel("k", "digest", 1, 1000, 10, False)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
-    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
+    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "", same_bits=None)
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
     network = NetworkKernels("state", (kernel,), 0)
     assert store.variants(network, kernel, SCHEDULES[:1]) == {SCHEDULES[0]: 1.0}
@@ -225,6 +225,28 @@ def test_schedules_of_different_requests_are_compared_by_what_the_first_one_took
     assert store.variants(network, kernel, SCHEDULES) == dict(zip(SCHEDULES, (1.0, 2.0, 2.0), strict=True))
     # Beside another one, its own time counts.
     assert store.variants(network, kernel, SCHEDULES[1:]) == {SCHEDULES[1]: 4.0, SCHEDULES[2]: 8.0}
+
+
+def test_a_search_that_keeps_bits_has_no_schedules_with_others_and_none_whose_bits_are_unknown() -> None:
+    recorded: dict[str, Fact] = {}
+    facts: Any = SimpleNamespace(
+        recall=lambda _, key: recorded.get(key), record=lambda _, key, fact: recorded.update({key: fact}) or fact
+    )
+    pool, kernel = Mock(), Kernel("k", "digest", 1, 1000, 10, False)
+    applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
+    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "", same_bits=None)
+    store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
+    network = NetworkKernels("state", (kernel,), 0)
+    pool.ask.return_value = {"variants": [{"seconds": 1.0}] * 3}  # as an earlier version answers
+    assert set(store.variants(network, kernel, SCHEDULES)) == set(SCHEDULES)
+    session.same_bits = SameBits("recommended", None)
+    pool.ask.return_value = {"variants": [{"seconds": 1.0, "bits": bits} for bits in "aba"]}
+    assert set(store.variants(network, kernel, SCHEDULES)) == {SCHEDULES[0], SCHEDULES[2]}
+    assert set(store.variants(network, kernel, SCHEDULES)) == {SCHEDULES[0], SCHEDULES[2]}
+    assert pool.ask.call_count == 2
+    recorded[next(key for key in recorded if key.endswith(f"|{SCHEDULES[0]}"))] = {"reason": "refused"}
+    outcome = store.variants(network, kernel, SCHEDULES)
+    assert isinstance(outcome, Failure) and outcome.reason == "refused", "there are no bits to keep"
 
 
 def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) -> None:

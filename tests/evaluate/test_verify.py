@@ -6,14 +6,16 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, ErrorBudget, Failure, ModuleSummary, Pipeline
+from passsearch.core import BuildOptions, Candidate, CheckInputs, ErrorBudget, Failure, ModuleSummary, Pipeline
 from passsearch.evaluate import Agreement, Applier, Builder, Built, Network, Session, WorkerLimits
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.verification import Verification
 from passsearch.evaluate.verify import Allowance, VerifyFact, judge
 from passsearch.results import Deviation
 from passsearch.store import Fact, Log
@@ -248,3 +250,34 @@ def test_a_budget_of_classes_judges_samples_and_inputs_that_decided(budget: Erro
             f"outputs deviate: {reason}" if reason else ""
         )
     assert isinstance(judge(VerifyFact(0.2, 101, mean_change=0.0, classes=counts), allowance), Agreement)
+
+
+@pytest.mark.parametrize(
+    ("bits", "reason"),
+    [
+        ({"1": "a", "2": "b", "3": "c"}, ""),
+        ({"1": "a"}, ""),
+        ({"1": "a", "2": "x"}, "other bits on 1 of 2 inputs"),
+        ({}, "bits are unknown"),
+    ],
+)
+def test_right_outputs_with_other_bits_are_a_failure_of_their_own(bits: dict[str, str], reason: str) -> None:
+    found = VerifyFact(1e-7, 1, bits=bits)
+    outcome = judge(found, Allowance(1e-4, bits={"1": "a", "2": "b"}))
+    assert isinstance(judge(found, Allowance(1e-4)), Agreement)
+    assert isinstance(outcome, Failure) is bool(reason)
+    if isinstance(outcome, Failure):
+        assert outcome.kind == "other_bits" and reason in outcome.reason
+    wrong = judge(replace(found, deviation=1e-2), Allowance(1e-4, bits={"1": "a", "2": "b"}))
+    assert isinstance(wrong, Failure) and wrong.kind == "wrong_result"
+
+
+def test_the_check_of_a_deployment_runs_no_inference_for_its_bits() -> None:
+    made: Any = Verification.__new__(Verification)
+    made._session = SimpleNamespace(device="cpu", limits=SimpleNamespace(timeout_s=60.0), output_cases=(1, 2))
+    made._network = SimpleNamespace(check=CheckInputs({}), request=dict)
+    made._file, made.source = Path("missing"), SimpleNamespace(key="")
+    made._pool = Mock(timer=None, ask=Mock(return_value={"failure": {}}))
+    made.compare(Path("built"), is_baseline=False)
+    made.compare(Path("built"), is_baseline=False, cases=[4])
+    assert [call.kwargs["request"]["with_bits"] for call in made._pool.ask.call_args_list] == [True, False]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from passsearch.core import QUANTIZED_LIMIT, CheckInputs, TensorType
-from passsearch.dialects.case_inputs import case_inputs, timed_inputs
+from passsearch.dialects.bits import bits_of
+from passsearch.dialects.case_inputs import MAGNITUDES, case_inputs, timed_inputs
 from passsearch.dialects.comparison import common_factor, mean_deviation, relative_deviation
 from passsearch.dialects.contract import Array, Executable
 from passsearch.measure.after import after_check
@@ -103,6 +104,34 @@ def test_every_case_has_the_types_of_the_network(case_name: int | str) -> None:
     }
     assert np.isfinite(inputs["x"]).all() and set(inputs["ids"]) <= {0, 1}
     assert (case_name == "zeros") == (not inputs["x"].any())
+
+
+class Summing(Executable):
+    """A network that adds up rows of 64 numbers, in the order of these columns."""
+
+    def __init__(self, columns: Sequence[int]) -> None:
+        self._columns = columns
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        total = np.zeros(3, "float32")
+        for column in self._columns:
+            total = total + inputs["x"][:, column]
+        return [total]
+
+
+def test_another_order_of_a_sum_has_other_bits_on_every_input_of_the_check(tmp_path: Path) -> None:
+    types, file = {"x": TensorType((3, 64), "float32")}, tmp_path / "reference.npz"
+    common: Any = {"inputs": CheckInputs(types), "cases": (1, 2), "outputs": file, "with_bits": True}
+    first = verify(Summing(range(64)), reference=None, **common)["bits"]
+    same, other = (verify(Summing(order), reference=file, **common)["bits"] for order in (range(64), range(64)[::-1]))
+    assert [*first] == ["1", "2", MAGNITUDES] and same == first
+    assert all(other[case] != first[case] for case in first)
+
+
+def test_the_bits_of_nan_are_one() -> None:
+    one, other = (np.array([bits], "uint32").view("float32") for bits in (0x7FC00000, 0xFFC00001))
+    assert np.isnan([one, other]).all() and bits_of([one]) == bits_of([other])
+    assert bits_of([np.float32([0.0])]) != bits_of([np.float32([-0.0])])
 
 
 class Clipping(Executable):

@@ -45,6 +45,7 @@ def test_a_search_for_speed_begins_with_the_recommended_sequence(features: set[s
         run: Any = Execution.__new__(Execution)
         run._session, run._options = session, RunOptions((parse_objective("throughput"),), 40)
         run._evaluator, run._time_limit = SimpleNamespace(gains=gains, applier=None), TimeLimit(100.0)
+        run._bits = None
         first = run._make_search(analysis)._first
     recommended = recommended_sequences(session, analysis)
     assert [each.name for each in first][: len(recommended)] == [each.name for each in recommended]

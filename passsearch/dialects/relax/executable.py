@@ -14,6 +14,7 @@ import tvm_ffi
 from tvm import relax
 
 from passsearch.core import MAIN
+from passsearch.dialects.bits import bits_of
 from passsearch.dialects.contract import RUNTIME, Array, Artifact, Executable, KernelCalls, KernelRun, KernelRuns
 from passsearch.dialects.shared import parse_device
 from passsearch.standalone.relax.cpu_schedules import PACKED
@@ -107,6 +108,21 @@ class VirtualMachineExecutable(Executable):
 
         self._observe(instrument, inputs)
         return calls
+
+    def kernel_bits(self, inputs: Mapping[str, Array]) -> Sequence[tuple[str, str]] | None:
+        """Run one inference and return by kernel call a digest of its last argument, which it writes."""
+        if self._has_events:
+            return None
+        bits: list[tuple[str, str]] = []
+
+        def instrument(_function: Any, name: str, before: bool, _result: Any, *arguments: Any) -> int:
+            written = [each for each in arguments if isinstance(each, tvm.runtime.Tensor)]
+            if not before and written and not name.startswith(BUILTIN):
+                bits.append((name.removesuffix(PACKED), bits_of([written[-1].numpy()])))
+            return 0  # the machine goes on with the call
+
+        self._observe(instrument, inputs)
+        return bits
 
     def kernel_runs(self, inputs: Mapping[str, Array]) -> KernelRuns | None:
         """Run one inference; return by kernel its calls, to be repeated alone on copies of their data."""

@@ -299,6 +299,12 @@ def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:
     if all(has_same_bits(*pair) for pair in zip(outputs, expected)):
         print("outputs ok: bit-identical")
         return
+    if record.get("same_bits"):
+        first = next(place for place, pair in enumerate(zip(outputs, expected)) if not has_same_bits(*pair))
+        sys.exit(
+            f"Output {first} has other bits than recorded, and those of {record['same_bits']} were to be kept; bits "
+            f"hold for one version of TVM and one target{note}"
+        )
     for pair in zip(outputs, expected):
         if fault := finer_fault(*pair, record.get("mean_tolerance") or tolerance):
             sys.exit(f"The outputs diverged though the IR is the recorded one after every pass: {fault}{note}")
