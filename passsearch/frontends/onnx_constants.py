@@ -1,0 +1,104 @@
+"""The constants of ONNX networks: which of them may get random values, and those values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import onnx
+
+STRUCTURE = {
+    **dict.fromkeys(("Reshape", "Expand", "Tile", "Unsqueeze", "Squeeze", "Split", "TopK", "Gather", "Pad"), (1,)),
+    **dict.fromkeys(("GatherND", "GatherElements", "ScatterND", "ScatterElements", "CumSum", "Trilu"), (1,)),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2"), (1,)),
+    **dict.fromkeys(("ConstantOfShape", "NonZero"), (0,)),
+    **dict.fromkeys(("Range", "OneHot"), (0, 1, 2)),
+    **dict.fromkeys(("Slice", "Resize", "Upsample"), (1, 2, 3, 4)),
+}
+"""Places of the inputs that are shapes, indices, axes or sizes, by operator."""
+
+SCALES = {
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), (1, 2)),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (1, 2, 4, 5, 6, 7)),
+    **dict.fromkeys(("MatMulInteger", "ConvInteger"), (2, 3)),
+}
+"""Places of the inputs that are scales and zero points, by operator."""
+
+STRUCTURE_REASON, SCALE_REASON, TEXT_REASON = "shape, index, axis or size", "scale or zero point", "text"
+
+
+def kept_reason(nodes: Sequence[onnx.NodeProto], weight: onnx.TensorProto) -> str:
+    """Return why a weight must keep its values; empty if it may get random ones."""
+    import onnx
+
+    if weight.data_type == onnx.TensorProto.STRING:
+        return TEXT_REASON
+    for node in nodes:
+        for place, name in enumerate(node.input):
+            if name == weight.name and place in STRUCTURE.get(node.op_type, ()):
+                return STRUCTURE_REASON
+            if name == weight.name and place in SCALES.get(node.op_type, ()):
+                return SCALE_REASON
+    return ""
+
+
+def random_array(tensor: onnx.TensorProto, *, seed: int) -> npt.NDArray[Any]:
+    """Return an array of the same shape and dtype whose values come from a generator alone.
+
+    Matrices are normal, of a size that keeps results of products near 1. Vectors and single numbers lie between 0.5 and
+    1.5: among them are variances and divisors, which must be neither negative nor 0.
+    """
+    from onnx import helper
+
+    rng, shape = np.random.default_rng(seed), tuple(tensor.dims)
+    dtype: Any = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    if dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        # Wider integers are mostly indices, of which 0 and 1 nearly always exist.
+        limits = np.iinfo(dtype) if np.dtype(dtype).itemsize == 1 else None
+        return rng.integers(limits.min if limits else 0, (limits.max if limits else 1) + 1, shape).astype(dtype)
+    if sum(size > 1 for size in shape) < 2:
+        return (0.5 + rng.random(shape)).astype(dtype)
+    return (rng.standard_normal(shape) / math.sqrt(math.prod(shape) / max(shape))).astype(dtype)
+
+
+def with_constants_as_weights(model: onnx.ModelProto) -> None:
+    """Replace the nodes of constants by weights, so that they are treated alike."""
+    from onnx import numpy_helper
+
+    nodes = []
+    for node in model.graph.node:
+        array = _constant(node) if node.op_type == "Constant" else None
+        if array is None:
+            nodes.append(node)
+        else:
+            model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
+    returned = {value.name for value in model.graph.output} & {weight.name for weight in model.graph.initializer}
+    if not returned:  # a constant that the network returns must come from a node
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+        used = {name for node in nodes for name in node.input}
+        # Weights that an input declares too are no inputs.
+        weights = {weight.name for weight in model.graph.initializer}
+        inputs = [value for value in model.graph.input if value.name not in weights or value.name not in used]
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+
+
+def _constant(node: onnx.NodeProto) -> npt.NDArray[Any] | None:
+    from onnx import helper, numpy_helper
+
+    for attribute in node.attribute:
+        if attribute.name == "value":
+            return np.array(numpy_helper.to_array(attribute.t))
+        if attribute.name in ("value_float", "value_floats"):
+            return np.array(helper.get_attribute_value(attribute), "float32")
+        if attribute.name in ("value_int", "value_ints"):
+            return np.array(helper.get_attribute_value(attribute), "int64")
+    return None
