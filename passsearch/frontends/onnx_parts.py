@@ -69,10 +69,11 @@ class OnnxParts:
             UserError: The network has functions or sparse weights, which cannot be taken apart.
         """
         import onnx
+        from onnx import inliner
 
         model = onnx.load(str(path))
         if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
+            model = inliner.inline_local_functions(model)
         if model.graph.sparse_initializer:
             raise UserError(f"`{path.name}` has sparse weights, which cannot be taken apart; store them as dense ones.")
         with_constants_as_weights(model)
@@ -211,7 +212,7 @@ def _names_read(node: onnx.NodeProto) -> Iterator[str]:
     yield from (name for name in node.input if name)
     for graph in _graphs(node):
         own = {name for inner in graph.node for name in inner.output}
-        own |= {value.name for value in (*graph.input, *graph.initializer)}
+        own |= {value.name for value in graph.input} | {weight.name for weight in graph.initializer}
         reads = [name for inner in graph.node for name in _names_read(inner)]
         yield from (name for name in (*reads, *(value.name for value in graph.output)) if name and name not in own)
 
@@ -251,19 +252,21 @@ def _rename_graph(graph: onnx.GraphProto, outer: Mapping[str, str]) -> None:
     """Give all values of a branch other names; those from outside have theirs in ``outer``."""
     import onnx
 
-    own = [value.name for value in (*graph.input, *graph.initializer)]
+    own = [value.name for value in graph.input] + [weight.name for weight in graph.initializer]
     own += [name for node in graph.node for name in node.output]
     # No name of outside may stand for another value inside.
     names = {**outer, **_numbered(f"b{len(outer)}_", own)}
-    values = {field: [_renamed_value(value, names) for value in getattr(graph, field)] for field in ("input", "output")}
-    nodes = [_renamed(node, names) for node in graph.node]
-    weights = list(graph.initializer)
-    graph.CopyFrom(onnx.GraphProto(name="branch", node=nodes, **values))
-    for weight in weights:
-        copy = graph.initializer.add()
-        copy.CopyFrom(weight)
-        copy.name = names[weight.name]
-        copy.ClearField("doc_string")
+    branch = onnx.GraphProto(
+        name="branch",
+        node=[_renamed(node, names) for node in graph.node],
+        input=[_renamed_value(value, names) for value in graph.input],
+        output=[_renamed_value(value, names) for value in graph.output],
+        initializer=graph.initializer,
+    )
+    for weight in branch.initializer:
+        weight.name = names[weight.name]
+        weight.ClearField("doc_string")
+    graph.CopyFrom(branch)
 
 
 def _renamed_value(value: onnx.ValueInfoProto, names: Mapping[str, str]) -> onnx.ValueInfoProto:
