@@ -1,10 +1,11 @@
 """What the script of a reproduction has shown, and whether that is still the fault to be reproduced."""
 
+import contextlib
 import json
 import math
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
@@ -25,6 +26,9 @@ KEPT_DEVIATION = 0.1
 
 LEAST_LIKENESS = 0.6
 """Least likeness of the words in two messages of one refusal; sizes and names of values in them may differ."""
+
+_FOLDERS = re.compile(r"(?<![\w.])(?:/[\w.+-]+)+/")
+"""Folders of absolute paths in messages, which say where a user works."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Shown:
 
 def read_shown(run: WatchedRun) -> Shown:
     """Read what a script printed."""
-    documents = [json.loads(line) for line in run.output.splitlines() if line.startswith("{") and line.endswith("}")]
+    documents = list(_documents(run.output))
     merged = {key: value for document in documents for key, value in document.items()}
     step, last = str(merged.get("step", "start")), documents[-1] if documents else {}
     if run.status is None:
@@ -78,10 +82,21 @@ def read_shown(run: WatchedRun) -> Shown:
     if run.status < 0:
         return Shown(step, f"killed by {signal.Signals(-run.status).name}", last=last)
     if "refused" in merged:
-        return Shown(step, refusal=str(merged["refused"]), last=last)
+        text = _FOLDERS.sub("", str(merged["refused"]))
+        # A module that is not there says nothing of the compiler.
+        is_missing = text.startswith(("ImportError:", "ModuleNotFoundError:"))
+        return Shown(step, error=text, last=last) if is_missing else Shown(step, refusal=text, last=last)
     if run.status or not last:
         return Shown(step, error=(run.errors.strip() or "?").splitlines()[-1], last=last)
     return Shown(step, deviation=merged.get("deviation"), ratio=merged.get("ratio"), last=last)
+
+
+def _documents(output: str) -> Iterator[dict[str, Any]]:
+    """Yield the documents in what a script printed; passes may print lines in braces, too."""
+    for line in output.splitlines():
+        if line.startswith("{"):
+            with contextlib.suppress(json.JSONDecodeError):
+                yield json.loads(line)
 
 
 @dataclass(frozen=True)

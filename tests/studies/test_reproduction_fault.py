@@ -65,3 +65,17 @@ def test_a_slowdown_keeps_the_ratio_that_is_asked_for() -> None:
     fault = slowdown_of(SLOW, ratio=2.0)
     assert fault is not None and fault.bound == 2.0
     assert slowdown_of(SLOW, ratio=5.0) is None
+
+
+def test_lines_in_braces_that_a_pass_prints_are_no_documents() -> None:
+    assert run("{'a': 1}\n{}\n" + '{"deviation": 0.5}\n').deviation == 0.5
+
+
+def test_a_module_that_is_missing_is_no_refusal() -> None:
+    missing = run('{"step": "Own"}\n{"refused": "ModuleNotFoundError: No module named \'siblings\'"}')
+    assert failure_of(missing, limit=LIMIT) is None and "siblings" in missing.text
+
+
+def test_a_message_does_not_say_where_a_user_works() -> None:
+    shown = run('{"refused": "ValueError: no file /home/ada/private/probe/network.onnx, 1/2"}')
+    assert shown.refusal == "ValueError: no file network.onnx, 1/2"
