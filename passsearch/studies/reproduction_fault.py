@@ -24,6 +24,9 @@ KEPT_SHARE = 0.8
 KEPT_DEVIATION = 0.1
 """Share of the deviation first seen that a smaller network must keep, where that exceeds the limit of rounding."""
 
+MOST_FINITE = 1e15
+"""Deviation above which one of two outputs is NaN, infinite or zero everywhere."""
+
 LEAST_LIKENESS = 0.6
 """Least likeness of the words in two messages of one refusal; sizes and names of values in them may differ."""
 
@@ -120,7 +123,10 @@ class Fault:
         if self.kind == REFUSAL:
             return bool(shown.refusal) and shown.step == self.first.step and _alike(shown.refusal, self.first.refusal)
         value = shown.deviation if self.kind == WRONG else shown.ratio
-        return value is not None and value > self.bound
+        if value is None or value <= self.bound:
+            return False
+        # Compilers may treat NaN as they like, so it is another fault than a wrong number.
+        return self.kind != WRONG or (value > MOST_FINITE) == ((self.first.deviation or 0.0) > MOST_FINITE)
 
 
 def failure_of(shown: Shown, *, limit: float) -> Fault | None:
@@ -155,4 +161,8 @@ def _alike(one: str, other: str) -> bool:
     """Return whether two messages are of one refusal: the same names of types and operators, and most other words."""
     first, second = ([word for word in re.findall(r"[A-Za-z]+", text) if len(word) > 1] for text in (one, other))
     names = [{word for word in words if word[0].isupper()} for words in (first, second)]
-    return names[0] == names[1] and SequenceMatcher(None, first, second).ratio() >= LEAST_LIKENESS
+    # Operators of TVM, such as `nn.softmax`.
+    dotted = [{*re.findall(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+", text)} for text in (one, other)]
+    return (names[0], dotted[0]) == (names[1], dotted[1]) and SequenceMatcher(
+        None, first, second
+    ).ratio() >= LEAST_LIKENESS

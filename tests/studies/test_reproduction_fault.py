@@ -42,7 +42,14 @@ def test_a_script_that_fails_itself_proves_nothing() -> None:
             run('{"step": "import"}\n{"refused": "OpNotImplemented: Operator Foo of `v12` is not supported"}'),
             run('{"step": "import"}\n{"refused": "OpNotImplemented: Operator Bar of `v3` is not supported."}'),
         ),
+        (
+            run('{"step": "FuseOps"}\n{"refused": "ValueError: no rule for nn.softmax"}'),
+            REFUSAL,
+            run('{"step": "FuseOps"}\n{"refused": "ValueError: no rule for nn.softmax"}'),
+            run('{"step": "FuseOps"}\n{"refused": "ValueError: no rule for nn.relu"}'),
+        ),
         (DEVIATES, WRONG, run('{"deviation": 0.2}'), run('{"deviation": 0.01}')),
+        (DEVIATES, WRONG, run('{"deviation": 3.0}'), run('{"deviation": 1e30}')),
     ],
 )
 def test_another_fault_is_not_taken_for_this_one(shown: Shown, kind: str, same: Shown, other: Shown) -> None:
