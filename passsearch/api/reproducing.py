@@ -66,7 +66,7 @@ def reproduce(
             compared with unoptimised ONNX Runtime, and no times are measured.
         ratio: Least ratio of times that is a slowdown; by default 1.1 at first, and then 80 % of the logarithm of the
             ratio first seen.
-        timeout: Time limit in seconds; when it is over, the smallest network so far is the result.
+        timeout: Time limit in seconds; when it is over, or you interrupt it, the smallest network so far is the result.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:
@@ -88,6 +88,8 @@ def reproduce(
                 f"Networks are taken apart as ONNX, and `{session.model.source}` is {session.model.format}; "
                 "export it as ONNX."
             )
+        if session.device_kind != "cpu":
+            raise UserError(f"Scripts of `reproduce` run on CPUs, and the target is `{session.target}`; name a CPU.")
         fixed = fixed_onnx(session.model, folder=cache_folder() / "models")
         question = FaultQuestion(
             _candidates(session, pipeline, against, trust=trust),

@@ -126,6 +126,8 @@ class _Reducer:
     ) -> None:
         self.prober, self.fault, self.form, self._progress = prober, fault, form, progress
         self._known: dict[Probed, bool] = {}
+        self._smallest: Probed | None = None
+        self.is_interrupted = False
         self.last: Shown = fault.first
 
     def shows(self, probed: Probed) -> bool:
@@ -136,6 +138,7 @@ class _Reducer:
             # A time that is measured once may be an accident.
             runs = 2 if self.fault.kind == SLOW else 1
             self._known[probed] = all(self._is_shown(probed) for _ in range(runs))
+            self._smallest = probed if self._known[probed] else self._smallest
         return self._known.get(probed, False)
 
     def _is_shown(self, probed: Probed) -> bool:
@@ -145,16 +148,27 @@ class _Reducer:
         return is_shown
 
     def reduce(self, whole: Probed, parts: OnnxParts) -> Probed:
-        """Return the smallest that shows the fault."""
+        """Return the smallest that shows the fault, as far as it is found before an interruption."""
+        try:
+            best = self._reduced(whole, parts)
+        except KeyboardInterrupt:
+            self.is_interrupted, best = True, self._smallest or whole
+        if self.is_cut_short:
+            # Whether the fault needs the weights is not known then, and nobody has agreed to share them.
+            best = replace(best, original=best.original & random_weights(parts, keeps_numbers=True))
+        return best
+
+    @property
+    def is_cut_short(self) -> bool:
+        """True if a smaller network may exist."""
+        return self.is_interrupted or self.prober.time_limit.is_over
+
+    def _reduced(self, whole: Probed, parts: OnnxParts) -> Probed:
         best = self._with_random_weights(whole, parts)
         best = self._with_fewer_nodes(best)
         fewer = self._with_fewer_passes(best)
         best = self._with_fewer_nodes(fewer) if fewer != best else best
-        best = self._with_smaller_sizes(self._with_fewest_values(best, parts))
-        if self.prober.time_limit.is_over:
-            # Whether the fault needs the weights is not known then, and nobody has agreed to share them.
-            best = replace(best, original=best.original & random_weights(parts, keeps_numbers=True))
-        return best
+        return self._with_smaller_sizes(self._with_fewest_values(best, parts))
 
     def _with_random_weights(self, probed: Probed, parts: OnnxParts) -> Probed:
         changed = replace(probed, original=random_weights(parts, keeps_numbers=True))
@@ -199,7 +213,7 @@ def _write(
 ) -> dict[str, Any]:
     """Write the network, its script and the report, and run the script once more where it lies."""
     prober, form, limit = reducer.prober, reducer.form, reducer.prober.time_limit
-    is_cut_short = limit.is_over
+    is_cut_short = reducer.is_cut_short
     title = f"{reducer.fault.kind.capitalize()} of TVM {session.toolchain.tvm_version}: {reducer.last.text}."
     shown = prober.run(smallest, form, folder=folder, seen=title)
     part = prober.part(smallest)

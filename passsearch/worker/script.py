@@ -14,7 +14,7 @@ from typing import Any
 
 from passsearch.core import child_environment
 from passsearch.worker.limits import MEMORY_SHARE, machine_memory_bytes
-from passsearch.worker.scratch import MARK, ScratchFolder
+from passsearch.worker.scratch import MARK, ScratchFolder, end_processes
 
 # The number of the descriptor, not `sys.stderr`: a notebook or a test replaces that object by one without a descriptor.
 _STDERR = 2
@@ -106,17 +106,23 @@ class ScriptServer:
         for file in (output, errors):
             file.write_bytes(b"")
         request = {"script": str(script.absolute()), "output": str(output), "errors": str(errors)}
-        fork = self._fork(request, max(deadline_s, LEAST_START_S))
-        if not fork:
+        try:
+            fork = self._fork(request, max(deadline_s, LEAST_START_S))
+            if not fork:
+                self._end()
+                return WatchedRun(1, "", self._log.read_bytes().decode(errors="replace")[-_ERRORS_KEPT:])
+            status = self._answer(deadline_s)
+            if status is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(fork, signal.SIGKILL)
+                if self._answer(LEAST_START_S) is None:
+                    self._end()  # its answer to this script would be read as one to the next
+            elif not status:
+                self._end()  # the process has ended with the script, and the next run starts another
+        except KeyboardInterrupt:
             self._end()
-            return WatchedRun(1, "", self._log.read_bytes().decode(errors="replace")[-_ERRORS_KEPT:])
-        status = self._answer(deadline_s)
-        if status is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(fork, signal.SIGKILL)
-            self._answer(deadline_s)
-        elif not status:
-            self._end()  # the process has ended with the script, and the next run starts another
+            end_processes(self._scratch.path)
+            raise
         texts = [file.read_bytes().decode(errors="replace") for file in (output, errors)]
         return WatchedRun(None if status is None else int(status or 1), texts[0], texts[1][-_ERRORS_KEPT:])
 

@@ -66,6 +66,28 @@ def test_a_wrong_pass_is_shown_by_one_node_and_nothing_of_the_network(
     assert "Wrong result" in repr(report)
 
 
+def test_an_interruption_leaves_the_smallest_network_so_far(network: Path, relax: Toolchain, tmp_path: Path) -> None:
+    def interrupt(text: str, runs: int, total: int) -> None:
+        if runs > 3:
+            raise KeyboardInterrupt
+
+    report = passsearch.reproduce(
+        network,
+        out=tmp_path / "fault",
+        pipeline="Forgets",
+        toolchain=relax.name,
+        catalogs=[EXAMPLES / "broken_passes.yaml"],
+        progress=interrupt,
+    )
+    assert report["confirmed"] and report["time_is_over"]
+    assert 1 <= report["after"]["nodes"] < 6
+
+
+def test_another_device_is_refused(network: Path, relax: Toolchain, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="run on CPUs"):
+        passsearch.reproduce(network, out=tmp_path / "fault", toolchain=relax.name, target="nvidia/nvidia-a100")
+
+
 def test_nothing_is_written_where_no_fault_is_seen(
     network: Path, relax: Toolchain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
