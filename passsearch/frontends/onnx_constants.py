@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,15 +29,14 @@ SCALES = {
 }
 """Places of the inputs that are scales and zero points, by operator."""
 
-STRUCTURE_REASON, SCALE_REASON, TEXT_REASON = "shape, index, axis or size", "scale or zero point", "text"
+STRUCTURE_REASON, SCALE_REASON = "shape, index, axis or size", "scale or zero point"
+
+SETTING_DOMAINS = ("", "ai.onnx", "com.microsoft")
+"""Domains of operators whose texts and lists of integers are settings, and no values of a network."""
 
 
 def kept_reason(nodes: Sequence[onnx.NodeProto], weight: onnx.TensorProto) -> str:
     """Return why a weight must keep its values; empty if it may get random ones."""
-    import onnx
-
-    if weight.data_type == onnx.TensorProto.STRING:
-        return TEXT_REASON
     for node in nodes:
         for place, name in enumerate(node.input):
             if name == weight.name and place in STRUCTURE.get(node.op_type, ()):
@@ -53,10 +52,12 @@ def random_array(tensor: onnx.TensorProto, *, seed: int) -> npt.NDArray[Any]:
     Matrices are normal, of a size that keeps results of products near 1. Vectors and single numbers lie between 0.5 and
     1.5: among them are variances and divisors, which must be neither negative nor 0.
     """
-    from onnx import helper
+    from onnx import TensorProto, helper
 
     rng, shape = np.random.default_rng(seed), tuple(tensor.dims)
     dtype: Any = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    if tensor.data_type == TensorProto.STRING:
+        return np.array([str(number) for number in range(math.prod(shape))], object).reshape(shape)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(dtype)
     if np.issubdtype(dtype, np.integer):
@@ -79,16 +80,38 @@ def with_constants_as_weights(model: onnx.ModelProto) -> None:
             nodes.append(node)
         else:
             model.graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
-    returned = {value.name for value in model.graph.output} & {weight.name for weight in model.graph.initializer}
-    if not returned:  # a constant that the network returns must come from a node
-        del model.graph.node[:]
-        model.graph.node.extend(nodes)
-        used = {name for node in nodes for name in node.input}
-        # Weights that an input declares too are no inputs.
-        weights = {weight.name for weight in model.graph.initializer}
-        inputs = [value for value in model.graph.input if value.name not in weights or value.name not in used]
-        del model.graph.input[:]
-        model.graph.input.extend(inputs)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    used = {name for node in nodes for name in node.input}
+    # Weights that an input declares too are no inputs.
+    weights = {weight.name for weight in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights or value.name not in used]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+
+
+def attribute_values(graph: onnx.GraphProto) -> list[str]:
+    """Return the attributes that hold numbers or texts of the network, as ``operator.attribute``."""
+    from onnx import AttributeProto
+
+    found = set()
+    for node in graph.node:
+        kinds = {AttributeProto.FLOAT, AttributeProto.FLOATS, AttributeProto.TENSOR, AttributeProto.TENSORS}
+        kinds |= {AttributeProto.SPARSE_TENSOR, AttributeProto.STRINGS}
+        if node.domain not in SETTING_DOMAINS:
+            kinds |= {AttributeProto.STRING, AttributeProto.INTS}
+        found |= {f"{node.op_type}.{attribute.name}" for attribute in node.attribute if attribute.type in kinds}
+        for inner in graphs_of(node):
+            found |= {*attribute_values(inner), *([f"{node.op_type}.{inner.name}"] if inner.initializer else [])}
+    return sorted(found)
+
+
+def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Yield the branches of a node."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _constant(node: onnx.NodeProto) -> npt.NDArray[Any] | None:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from passsearch.errors import UserError
-from passsearch.frontends.onnx_constants import kept_reason, random_array, with_constants_as_weights
+from passsearch.frontends.onnx_constants import (
+    attribute_values,
+    graphs_of,
+    kept_reason,
+    random_array,
+    with_constants_as_weights,
+)
 from passsearch.frontends.onnx_sizes import resize
 
 if TYPE_CHECKING:
@@ -49,6 +55,11 @@ class Part:
     def nodes(self) -> int:
         """Number of its nodes."""
         return len(self.model.graph.node)
+
+    @property
+    def attributes(self) -> list[str]:
+        """Attributes and branches that hold values of the original."""
+        return attribute_values(self.model.graph)
 
     def save(self, path: Path) -> None:
         """Write the network."""
@@ -131,10 +142,6 @@ class OnnxParts:
         foreign = {name for name in operators if name.partition(":")[0] not in STANDARD_DOMAINS}
         return sorted(foreign)
 
-    def branches(self, nodes: Collection[int]) -> int:
-        """Return the number of nodes of a part with branches, whose constants stay."""
-        return sum(any(_graphs(self.nodes[place])) for place in self._complete(nodes))
-
     def _complete(self, nodes: Collection[int]) -> set[int]:
         """Return nodes with those that compute what no part can begin with."""
         complete, waiting = set(nodes), list(nodes)
@@ -210,18 +217,11 @@ def _value_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
 def _names_read(node: onnx.NodeProto) -> Iterator[str]:
     """Yield the values that a node reads, those that its branches take from outside included."""
     yield from (name for name in node.input if name)
-    for graph in _graphs(node):
+    for graph in graphs_of(node):
         own = {name for inner in graph.node for name in inner.output}
         own |= {value.name for value in graph.input} | {weight.name for weight in graph.initializer}
         reads = [name for inner in graph.node for name in _names_read(inner)]
         yield from (name for name in (*reads, *(value.name for value in graph.output)) if name and name not in own)
-
-
-def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _numbered(letter: str, names: Sequence[str]) -> dict[str, str]:
@@ -243,6 +243,7 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
         for tensor in tensors:
             tensor.ClearField("name")
             tensor.ClearField("doc_string")
+            del tensor.metadata_props[:]
         for graph in ([new.g] if new.HasField("g") else []) + list(new.graphs):
             _rename_graph(graph, names)
     return copy
@@ -266,6 +267,7 @@ def _rename_graph(graph: onnx.GraphProto, outer: Mapping[str, str]) -> None:
     for weight in branch.initializer:
         weight.name = names[weight.name]
         weight.ClearField("doc_string")
+        del weight.metadata_props[:]
     graph.CopyFrom(branch)
 
 
@@ -274,6 +276,9 @@ def _renamed_value(value: onnx.ValueInfoProto, names: Mapping[str, str]) -> onnx
 
     copy = onnx.ValueInfoProto(name=names[value.name])
     copy.type.CopyFrom(value.type)
+    copy.type.ClearField("denotation")
     for dim in copy.type.tensor_type.shape.dim if copy.type.HasField("tensor_type") else ():
-        dim.ClearField("dim_param")
+        dim.ClearField("denotation")
+        if dim.HasField("dim_param"):
+            dim.ClearField("dim_param")
     return copy

@@ -20,11 +20,14 @@ def reproduction_text(document: Mapping[str, Any]) -> str:
         by_reason.setdefault(value["reason"], []).append(name)
     kept = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
     parts += [paragraph("Values that were kept", f"{kept}.", width=width)] if kept else []
+    if document["kept_attributes"]:
+        names = ", ".join(document["kept_attributes"])
+        parts += [paragraph("Attributes and branches that keep their values", f"{names}.", width=width)]
     if document["foreign_operators"]:
         names = ", ".join(document["foreign_operators"])
         parts += [paragraph("Operators of other sets, which keep their names", f"{names}.", width=width)]
     if document["time_is_over"]:
-        parts += ["The time limit ended the search; a smaller network may exist."]
+        parts += ["The search ended early; a smaller network may exist."]
     if not document["confirmed"]:
         parts += [paragraph("", f"The last run of the script did not show it: {document['shown']}.", width=width)]
     end = f"{document['runs']} scripts in {document['seconds']:.0f} s. Run by {document['needs']}: "

@@ -233,7 +233,7 @@ def _write(
             for new, name in part.weights.items()
             if name in smallest.original
         },
-        "branches_with_constants": parts.branches(smallest.nodes),
+        "kept_attributes": part.attributes,
         "foreign_operators": parts.foreign_names(smallest.nodes),
         "files": [NETWORK, SCRIPT, *own],
         "runs": prober.runs,

@@ -104,6 +104,7 @@ def test_nothing_of_the_original_is_in_a_part(parts: OnnxParts) -> None:
     assert SECRET not in content
     kept = [piece for piece in _numbers(parts.reasons) if piece in content]
     assert not kept
+    assert parts.part(range(len(parts.nodes)), original=()).attributes == ["If.branch"]
     assert content.count(np.float32(NUMBER).tobytes()) == 64 * 4, "only the constant of the branch stays"
 
 
@@ -161,3 +162,24 @@ def test_a_weight_that_keeps_its_values_keeps_its_size(parts: OnnxParts) -> None
     part = parts.part([gather], original={*parts.reasons, "Secret.nine", "Secret.table"}, sizes={9: 5})
     shapes = {tuple(weight.dims) for weight in part.model.graph.initializer}
     assert (9, 8) in shapes and part.parameters == 73
+
+
+def test_texts_are_replaced_and_values_in_attributes_are_named(tmp_path: Path) -> None:
+    texts = numpy_helper.from_array(np.array(["Secret", "Secrets"], object), "t")
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(np.float32([NUMBER] * 5))),
+        helper.make_node("Equal", ["t", "t"], ["e"]),
+        helper.make_node("Elu", ["x"], ["u"], alpha=NUMBER),
+        helper.make_node("LinearRegressor", ["u"], ["y"], domain="ai.onnx.ml", coefficients=[NUMBER] * 4),
+    ]
+    ends = [value(name, TensorProto.FLOAT, shape) for name, shape in (("x", [1, 4]), ("y", [1, 1]), ("k", [5]))]
+    graph = helper.make_graph(nodes, "network", ends[:1], ends[1:], [texts])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "t.onnx")
+    parts = OnnxParts(tmp_path / "t.onnx")
+    part = parts.part(range(len(parts.nodes)), original=parts.reasons)
+    content = part.model.SerializeToString()
+    assert SECRET not in content
+    assert content.count(np.float32(NUMBER).tobytes()) == 5, "those of the attributes, and not the returned constant"
+    assert part.attributes == ["Elu.alpha", "LinearRegressor.coefficients"]
