@@ -208,7 +208,11 @@ def _value_types(model: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     del model.graph.value_info[:]
     try:
         inferred = shape_inference.infer_shapes(model, data_prop=True)
-    except (RuntimeError, ValueError):  # an operator that it does not know, or a model over 2 GiB
+    except (
+        shape_inference.InferenceError,
+        RuntimeError,
+        ValueError,
+    ):  # an operator that it does not know, or a model over 2 GiB
         inferred = model
     values = (*model.graph.output, *inferred.graph.value_info, *inferred.graph.output, *model.graph.input)
     return {value.name: value.type for value in values}

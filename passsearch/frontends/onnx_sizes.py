@@ -52,7 +52,7 @@ def resize(model: onnx.ModelProto, sizes: Mapping[int, int], *, original: Collec
         value.type.tensor_type.ClearField("shape")
     try:
         inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    except (RuntimeError, ValueError):
+    except (shape_inference.InferenceError, RuntimeError, ValueError):
         return False
     for value, known in zip(model.graph.output, inferred.graph.output, strict=True):
         value.CopyFrom(known)

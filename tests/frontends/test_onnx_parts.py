@@ -183,3 +183,21 @@ def test_texts_are_replaced_and_values_in_attributes_are_named(tmp_path: Path) -
     assert SECRET not in content
     assert content.count(np.float32(NUMBER).tobytes()) == 5, "those of the attributes, and not the returned constant"
     assert part.attributes == ["Elu.alpha", "LinearRegressor.coefficients"]
+
+
+def test_sizes_that_do_not_fit_together_are_no_error(tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8]) for name in "xy"]
+    weight = numpy_helper.from_array(np.ones(8, "float32"), "w")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "network", ends[:1], ends[1:], [weight])
+    onnx.save(helper.make_model(graph), tmp_path / "a.onnx")
+    parts = OnnxParts(tmp_path / "a.onnx")
+    assert parts.part([0], original=(), sizes={8: 5}).fits
+    assert not parts.part([0], original={"w"}, sizes={8: 5}).fits
+
+
+def test_an_operator_of_an_unknown_set_is_taken_apart(tmp_path: Path) -> None:
+    model = helper.make_model(_network().graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.graph.node.add(op_type="Own", domain="own", input=["Secret.x"], output=["Secret.own"])
+    onnx.save(model, tmp_path / "own.onnx")
+    parts = OnnxParts(tmp_path / "own.onnx")
+    assert parts.foreign_names(range(len(parts.nodes))) == ["own:Own"]
