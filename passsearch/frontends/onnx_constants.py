@@ -90,6 +90,40 @@ def with_constants_as_weights(model: onnx.ModelProto) -> None:
     model.graph.input.extend(inputs)
 
 
+def lift_from_branches(model: onnx.ModelProto) -> None:
+    """Move the weights of branches to the network, so that they are treated alike.
+
+    Only those of floats: importers look for shapes and indices in the branch. What a branch returns must be its own.
+    """
+    for node in nodes_of(model.graph):
+        for branch in graphs_of(node):
+            _lift(branch, model.graph)
+
+
+def _lift(branch: onnx.GraphProto, graph: onnx.GraphProto) -> None:
+    from onnx import TensorProto, numpy_helper
+
+    floats = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    returned = {value.name for value in branch.output}
+    lifted: dict[str, str] = {}
+    constants = [(node, node.output[0], _constant(node)) for node in branch.node if node.op_type == "Constant"]
+    found = [(node, numpy_helper.from_array(array, name)) for node, name, array in constants if array is not None]
+    for part, weight in [*found, *((weight, weight) for weight in branch.initializer)]:
+        if weight.data_type in floats and weight.name not in returned:
+            lifted[weight.name] = f"branch {len(graph.initializer)}: {weight.name}"
+            graph.initializer.add().CopyFrom(weight)
+            graph.initializer[-1].name = lifted[weight.name]
+            (branch.initializer if part is weight else branch.node).remove(part)
+    for node in nodes_of(branch):
+        node.input[:] = [lifted.get(name, name) for name in node.input]
+
+
+def nodes_of(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """Return all nodes, those in branches included."""
+    inner = [node for outer in graph.node for branch in graphs_of(outer) for node in nodes_of(branch)]
+    return [*graph.node, *inner]
+
+
 def attribute_values(graph: onnx.GraphProto) -> list[str]:
     """Return the attributes that hold numbers or texts of the network, as ``operator.attribute``."""
     from onnx import AttributeProto

@@ -20,6 +20,8 @@ from passsearch.frontends.onnx_constants import (
     attribute_values,
     graphs_of,
     kept_reason,
+    lift_from_branches,
+    nodes_of,
     random_array,
     with_constants_as_weights,
 )
@@ -88,6 +90,7 @@ class OnnxParts:
         if model.graph.sparse_initializer:
             raise UserError(f"`{path.name}` has sparse weights, which cannot be taken apart; store them as dense ones.")
         with_constants_as_weights(model)
+        lift_from_branches(model)
         self._opsets = {each.domain: each.version for each in model.opset_import}
         self._ir_version, self._graph = model.ir_version, model.graph
         self.nodes: Sequence[onnx.NodeProto] = list(model.graph.node)
@@ -99,7 +102,8 @@ class OnnxParts:
     @cached_property
     def reasons(self) -> Mapping[str, str]:
         """Why a weight must keep its values, by its name; weights without an entry may get random ones."""
-        return {name: reason for name in self.weights if (reason := kept_reason(self.nodes, self.weights[name]))}
+        nodes = nodes_of(self._graph)
+        return {name: reason for name in self.weights if (reason := kept_reason(nodes, self.weights[name]))}
 
     def part(
         self, nodes: Collection[int], *, original: Collection[str], sizes: Mapping[int, int] = MappingProxyType({})

@@ -104,8 +104,8 @@ def test_nothing_of_the_original_is_in_a_part(parts: OnnxParts) -> None:
     assert SECRET not in content
     kept = [piece for piece in _numbers(parts.reasons) if piece in content]
     assert not kept
-    assert parts.part(range(len(parts.nodes)), original=()).attributes == ["If.branch"]
-    assert content.count(np.float32(NUMBER).tobytes()) == 64 * 4, "only the constant of the branch stays"
+    assert not parts.part(range(len(parts.nodes)), original=()).attributes
+    assert np.float32(NUMBER).tobytes() not in content
 
 
 def test_every_part_of_consecutive_nodes_runs(parts: OnnxParts) -> None:
