@@ -107,13 +107,20 @@ def _lift(branch: onnx.GraphProto, graph: onnx.GraphProto) -> None:
     returned = {value.name for value in branch.output}
     lifted: dict[str, str] = {}
     constants = [(node, node.output[0], _constant(node)) for node in branch.node if node.op_type == "Constant"]
-    found = [(node, numpy_helper.from_array(array, name)) for node, name, array in constants if array is not None]
-    for part, weight in [*found, *((weight, weight) for weight in branch.initializer)]:
+    found: list[tuple[Any, Any, onnx.TensorProto]] = [
+        *(
+            (branch.node, node, numpy_helper.from_array(array, name))
+            for node, name, array in constants
+            if array is not None
+        ),
+        *((branch.initializer, weight, weight) for weight in branch.initializer),
+    ]
+    for parts, part, weight in found:
         if weight.data_type in floats and weight.name not in returned:
             lifted[weight.name] = f"branch {len(graph.initializer)}: {weight.name}"
             graph.initializer.add().CopyFrom(weight)
             graph.initializer[-1].name = lifted[weight.name]
-            (branch.initializer if part is weight else branch.node).remove(part)
+            parts.remove(part)
     for node in nodes_of(branch):
         node.input[:] = [lifted.get(name, name) for name in node.input]
 
