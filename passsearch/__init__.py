@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         pipeline,
         profile,
         recommend,
+        reproduce,
         session,
         tune,
     )
@@ -51,6 +52,7 @@ __all__ = [
     "pipeline",
     "profile",
     "recommend",
+    "reproduce",
     "session",
     "tune",
 ]

@@ -24,6 +24,7 @@ from passsearch.report import (
     profile_html,
     profile_text,
     recommendation_text,
+    reproduction_text,
     space_html,
     space_text,
 )
@@ -35,6 +36,13 @@ class AppliedPipeline(dict[str, Any]):
 
     def __repr__(self) -> str:
         return printable(application_text(results.Application.from_json(self)), keep="\n")
+
+
+class Reproduction(dict[str, Any]):
+    """The result of ``reproduce``; its items are those of ``passsearch reproduce --json``."""
+
+    def __repr__(self) -> str:
+        return printable(reproduction_text(self), keep="\n")
 
 
 @dataclass(frozen=True, repr=False)

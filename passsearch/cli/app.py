@@ -24,6 +24,7 @@ from passsearch.cli import (
     network,
     profile,
     recommending,
+    reproduce,
     run,
     runs,
 )
@@ -81,6 +82,7 @@ def application() -> typer.Typer:
     app.command()(network.tune)
     app.command(name="compile")(compiling.compile_network)
     app.command()(apply.apply)
+    app.command()(reproduce.reproduce)
     app.command()(explore.explore)
     app.command()(network.compare)
     app.command()(bench.bench)

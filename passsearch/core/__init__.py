@@ -44,6 +44,7 @@ from passsearch.core.check_inputs import (
     InputRange,
     read_ranges,
 )
+from passsearch.core.delta_debugging import fewest
 from passsearch.core.files import PARTIAL, expand_home, folder_bytes, replace_durably, safe_file_name
 from passsearch.core.inputs import (
     DeclaredInput,
@@ -196,6 +197,7 @@ __all__ = [
     "die_with_parent",
     "differing_cases",
     "expand_home",
+    "fewest",
     "first_sentence",
     "folder_bytes",
     "format_input",

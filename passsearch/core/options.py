@@ -224,6 +224,7 @@ NUMBERS: Mapping[str, Number] = {
     "depth": Number(1, 4),
     "states": Number(1, 1000),
     "sample": Number(1, 50),
+    "ratio": Number(1, 1.5, whole=False),
     "seconds": Number(0, 60, whole=False),
 }
 """Rules of numeric arguments, which the command line's options of the same names share."""
@@ -244,6 +245,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "labels": FilePath("a NumPy file with labels", '"digits.npz"'),
     "baseline": Kind(_TEXT, "the name of one of the engines", '"onnxruntime"'),
     "engines_python": FilePath("a Python interpreter", '"venv/bin/python"'),
+    "against": Kind(_TEXT, "a pipeline, or onnxruntime", '"onnxruntime"'),
     "pipelines": Names('["O2", "O3"]'),
     "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"', str),
     "precision": Choice(PRECISIONS),

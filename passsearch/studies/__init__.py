@@ -6,6 +6,8 @@ from passsearch.studies.certificate import check_certificate, explored_space, re
 from passsearch.studies.comparison import compare_candidates
 from passsearch.studies.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
 from passsearch.studies.profiling import profile_candidates
+from passsearch.studies.reproduction import REPORT as REPRODUCTION
+from passsearch.studies.reproduction import FaultQuestion, reproduce_fault
 from passsearch.studies.schedule_learning import learn_schedules
 
 __all__ = [
@@ -13,7 +15,9 @@ __all__ = [
     "CF22",
     "PAIRED",
     "PROTOCOLS",
+    "REPRODUCTION",
     "ComparisonOptions",
+    "FaultQuestion",
     "Side",
     "ablate_run",
     "audit_run",
@@ -24,4 +28,5 @@ __all__ = [
     "profile_candidates",
     "read_closure",
     "recorded_sequence",
+    "reproduce_fault",
 ]

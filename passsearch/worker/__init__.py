@@ -11,7 +11,7 @@ from passsearch.worker.failure_log import last_failure
 from passsearch.worker.limits import free_disk_bytes, machine_memory_bytes
 from passsearch.worker.peaks import MOST_THREADS, Peaks, best_peaks, measure_peaks
 from passsearch.worker.scratch import ScratchFolder, is_temporary
-from passsearch.worker.script import run_script
+from passsearch.worker.script import ScriptServer, WatchedRun, run_script
 
 __all__ = [
     "DEVICE_WAIT_S",
@@ -20,6 +20,8 @@ __all__ = [
     "OWN_SIGNALS",
     "Peaks",
     "ScratchFolder",
+    "ScriptServer",
+    "WatchedRun",
     "Worker",
     "best_peaks",
     "bootstrap_code",
