@@ -106,12 +106,15 @@ def _key() -> bytes:
         file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as content:
-            content.write(secrets.token_bytes(KEY_BYTES))
-        # Unlike a rename, a link leaves the key of a process that was faster.
-        with contextlib.suppress(FileExistsError):
-            os.link(partial, file)
-        partial.unlink()
+        # A full disk fails the write, and every signature tries it again.
+        try:
+            with os.fdopen(descriptor, "wb") as content:
+                content.write(secrets.token_bytes(KEY_BYTES))
+            # Unlike a rename, a link leaves the key of a process that was faster.
+            with contextlib.suppress(FileExistsError):
+                os.link(partial, file)
+        finally:
+            partial.unlink()
     key = file.read_bytes()
     if len(key) != KEY_BYTES:
         raise OSError(f"`{file}` is damaged")

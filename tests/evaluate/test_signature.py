@@ -1,6 +1,8 @@
 """An artifact counts only if a run of this user wrote it, byte for byte."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,17 @@ def test_a_file_is_signed_too(tmp_path: Path) -> None:
     assert is_signed(file, OF)
     file.write_bytes(b"others.")
     assert not is_signed(file, OF)
+
+
+def test_a_full_disk_leaves_no_part_of_the_key(tmp_path: Path) -> None:
+    script = """
+import resource, signal, sys
+from pathlib import Path
+from passsearch.evaluate import sign
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
+sign(Path(sys.argv[1]), {})
+"""
+    (tmp_path / "network.so").write_bytes(b"code")
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "network.so")], check=True)
+    assert list(cache_folder().iterdir()) == []
