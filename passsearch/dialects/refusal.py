@@ -1,7 +1,7 @@
 """One-line messages for networks that TVM's importers refuse. Needs no TVM."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from passsearch.dialects.contract import ModelSource
@@ -64,6 +64,22 @@ def refuse_unread_resize(attributes: Mapping[str, Any]) -> None:
         unread.append("keep_aspect_ratio_policy")
     if unread:
         raise NotImplementedError(f"Operator Resize is not supported with {unread[0]}; resize all axes without it")
+
+
+def refuse_single_corner(attributes: Mapping[str, Any], targets: Iterable[float]) -> None:
+    """Refuse a Resize of ONNX to one element of aligned corners, for which both compilers divide by 0.
+
+    Args:
+        attributes: Attributes of the operator.
+        targets: Sizes of the resized axes afterwards; a fraction counts as the whole number below.
+    """
+    # A float32 scale may give a size that is slightly too small.
+    if attributes.get("coordinate_transformation_mode") == b"align_corners" and any(
+        size + 1e-3 < 2 for size in targets
+    ):
+        raise NotImplementedError(
+            "Operator Resize is not supported with align_corners to one element; take the first element instead"
+        )
 
 
 def _way_round(source: ModelSource, names: Sequence[str]) -> str:

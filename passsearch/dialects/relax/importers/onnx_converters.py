@@ -29,7 +29,7 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from passsearch.dialects.refusal import refuse_unread_resize
+from passsearch.dialects.refusal import refuse_single_corner, refuse_unread_resize
 from passsearch.dialects.relax.importers.onnx_elements import ELEMENTS
 from passsearch.dialects.relax.importers.onnx_norms import NORMS
 from passsearch.dialects.relax.importers.onnx_recurrent import RECURRENT
@@ -66,7 +66,10 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
         if axes is None:
             raise NotImplementedError("scales or sizes that are known at run time only are not supported")
         rank = len(kept[0].ty.shape)
-        if rank > 2 and 0 not in axes and 1 not in axes:
+        is_usual = rank > 2 and 0 not in axes and 1 not in axes
+        targets = _resized_sizes(kept, params)
+        refuse_single_corner(attr, [targets[axis] for axis in (range(2, rank) if is_usual else axes)])
+        if is_usual:
             return super()._impl_v18(bb, kept, attr, params)
         if not 2 < rank < 6 or len(axes) > rank - 2:
             raise NotImplementedError(f"{len(axes)} resized axes of {rank} are not supported")
@@ -90,6 +93,13 @@ def _numbers(value: Any, params: Any) -> Any:
     if isinstance(constant, GenericConst):
         return constant.value.numpy()
     return np.array([int(size) for size in constant.values]) if isinstance(constant, relax.ShapeExpr) else None
+
+
+def _resized_sizes(inputs: Sequence[Any], params: Any) -> Any:
+    """Return the sizes after a Resize whose scales or sizes are known, with fractions."""
+    scales = _numbers(inputs[2], params)
+    before = [int(size) for size in inputs[0].ty.shape]
+    return _numbers(inputs[3], params) if scales is None else np.array(before) * scales
 
 
 def _resized_axes(inputs: Sequence[Any], params: Any) -> list[int] | None:

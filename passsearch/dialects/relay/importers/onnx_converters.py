@@ -28,7 +28,7 @@ from tvm.relay.frontend import onnx as frontend
 from tvm.relay.frontend.common import infer_shape
 
 from passsearch.dialects.onnx_nodes import Inputs, replaced
-from passsearch.dialects.refusal import refuse_unread_resize
+from passsearch.dialects.refusal import refuse_single_corner, refuse_unread_resize
 from passsearch.dialects.relay.importers.local_inference import dtype_of
 from passsearch.dialects.relay.importers.onnx_elements import elements
 from passsearch.dialects.relay.importers.onnx_norms import (
@@ -328,8 +328,11 @@ def _resize(convert: Converter) -> Converter:
         is_whole = scales is None or np.abs(targets - np.round(targets)).max() <= 1e-3
         if not is_whole and where[0] != b"align_corners":
             raise NotImplementedError("Resize with scales that give no whole size is not supported; give it sizes")
+        is_last = targets is not None and where[0] != b"tf_crop_and_resize" and _is_channels_last(sizes, targets)
+        if targets is not None:
+            refuse_single_corner(attr, targets[1:-1] if is_last else targets[2:])
         attr = replaced(attr, mode=mode)
-        if targets is None or where[0] == b"tf_crop_and_resize" or not _is_channels_last(sizes, targets):
+        if not is_last:
             return convert(held, attr, params)
         order = [0, len(sizes) - 1, *range(1, len(sizes) - 1)]
         for number, value in ((position, scales), (3, targets)):
