@@ -154,6 +154,7 @@ def test_a_wrong_folder_or_pipeline_is_refused_before_the_import(
     assert "is of another network" in refusal("zoo:resnet_tiny", to=folder)
 
 
+@pytest.mark.slow
 def test_a_rival_that_fails_leaves_the_others_and_all_run_on_the_samples(
     convolutions: Path, relax: Toolchain, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("blind")
 def test_compile_time_is_searched_without_the_device(
     cuda_relax: Toolchain, small_network: Path, tmp_path: Path

@@ -221,6 +221,7 @@ def test_an_exploration_proves_the_import_once_and_refuses_a_wrong_one(
     assert unproven["reference"]["kind"] == "import"
 
 
+@pytest.mark.slow
 def test_a_benchmark_proves_the_import_by_what_it_compiles(
     relax: Toolchain, tiny_network: Path, tmp_path: Path
 ) -> None:
@@ -236,6 +237,7 @@ def test_a_benchmark_proves_the_import_by_what_it_compiles(
     assert as_it_is["imports"][0][relax.name]["kind"] == "import" and "failure" not in as_it_is["rows"][0]
 
 
+@pytest.mark.slow
 def test_a_profile_of_the_import_as_it_is(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
     (tmp_path / "misread").mkdir()
     with an_importer_that(take_relu_for_abs, tmp_path / "misread"):

@@ -74,6 +74,7 @@ def test_a_signal_of_the_programs_own_making_that_comes_again_is_a_crash(
     assert kinds(result) == {"crash"}
 
 
+@pytest.mark.slow
 def test_an_accident_that_comes_again_is_forgotten_by_the_next_start(
     relax: Toolchain, tiny_network: Path, catalog: Path, tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ def problems(document: dict[str, Any]) -> list[str]:
     return [str(row) for row in rows if row["outcome"] == "NOT AS EXPECTED" or any(row[count] for count in counts)]
 
 
+@pytest.mark.slow
 def test_a_torn_log_costs_nothing(relax: Toolchain, matrix: Any, tmp_path: Path) -> None:
     document = matrix.run("log: a torn last line", again=False, jobs=1, results=tmp_path / "matrix.json")
     assert len(document["rows"]) == 1 and not problems(document)
