@@ -92,6 +92,7 @@ def _decide(
     return decision
 
 
+@pytest.mark.slow
 @pytest.mark.toolchain
 def test_layers_get_precisions_within_the_budget(relax: Toolchain, tmp_path: Path) -> None:
     decision = _decide(_network(tmp_path / "products.onnx"), 0.03, relax, tmp_path / "run", precision="mixed")
