@@ -164,7 +164,7 @@ def test_what_a_nondeterministic_pass_gave_is_neither_ranked_nor_on_the_front() 
     study = make_search(evaluator, ["Near", "Fast"])
     study.run()
     evaluator.graph.forbid(PassSpec.of("Fast"), Failure("unstable", "apply", "Fast", "it gave another IR"))
-    [unsteady] = study.outcome.unsteady
+    [unsteady] = study.outcome.unoffered
     assert str(study.evaluation.scored[unsteady].candidate.pipeline) == "Fast"
     assert study.evaluation.scoring is not None
     both = (parse_objective("throughput"), parse_objective("compile_time"))
