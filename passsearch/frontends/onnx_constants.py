@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import onnx
 
 STRUCTURE = {
@@ -52,6 +50,7 @@ def random_array(tensor: onnx.TensorProto, *, seed: int) -> npt.NDArray[Any]:
     Matrices are normal, of a size that keeps results of products near 1. Vectors and single numbers lie between 0.5 and
     1.5: among them are variances and divisors, which must be neither negative nor 0.
     """
+    import numpy as np
     from onnx import TensorProto, helper
 
     rng, shape = np.random.default_rng(seed), tuple(tensor.dims)
@@ -156,6 +155,7 @@ def graphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def _constant(node: onnx.NodeProto) -> npt.NDArray[Any] | None:
+    import numpy as np
     from onnx import helper, numpy_helper
 
     for attribute in node.attribute:

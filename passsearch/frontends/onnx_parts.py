@@ -13,8 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from passsearch.errors import UserError
 from passsearch.frontends.onnx_constants import (
     attribute_values,
@@ -197,6 +195,7 @@ class OnnxParts:
         return value
 
     def _weight(self, name: str, new: str, number: int, original: Collection[str]) -> onnx.TensorProto:
+        import numpy as np
         from onnx import numpy_helper
 
         tensor = self.weights[name]

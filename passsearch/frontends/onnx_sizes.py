@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from passsearch.frontends.onnx_constants import random_array
 
 if TYPE_CHECKING:
@@ -31,6 +29,7 @@ def resize(model: onnx.ModelProto, sizes: Mapping[int, int], *, original: Collec
         sizes: New sizes by the old ones.
         original: Weights whose values, and so whose sizes, stay.
     """
+    import numpy as np
     import onnx
     from onnx import numpy_helper, shape_inference
 
