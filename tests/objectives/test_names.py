@@ -36,6 +36,8 @@ OTHER_MEANINGS = {
     ("studies/profiling.py", "memory"): "what limits the speed of a kernel",
     ("worker/client.py", "memory"): LIMIT,
     ("worker/limits.py", "memory"): "a controller of Linux control groups",
+    ("worker/script.py", "memory"): LIMIT,
+    ("worker/script_server.py", "memory"): LIMIT,
     ("worker/server.py", "memory"): LIMIT,
 }
 """Modules with a word that is also the name of an objective, and what it means there."""
