@@ -19,6 +19,7 @@ from passsearch.api.sizes import compile_sizes, read_sizes, size_record
 from passsearch.core import (
     DEADLINE_S,
     FLOAT32,
+    RECOMMENDED,
     SOURCE,
     Calls,
     Candidate,
@@ -59,9 +60,6 @@ SCHEMA = "passsearch-compile/1"
 
 DEPLOYMENT = "deploy"
 """Name of the deployment in a temporary folder."""
-
-RECOMMENDED = "recommended"
-"""Name of the pipeline that is chosen by the network's features."""
 
 RIVALS_S = 120.0
 """Time limit of the comparison with other engines: four processes of three engines take 100 s for half a second."""

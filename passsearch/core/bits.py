@@ -13,7 +13,7 @@ OTHER_BITS: Final = "other_bits"
 """Kind of the failure of a candidate whose outputs are right, and have other bits than those that were asked for."""
 
 RECOMMENDED = "recommended"
-"""The reference that is the recommended sequence, which is known once the network is analysed."""
+"""Word for the recommended sequence, which is known once the network is analysed."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def comparison_bits_lines(comparison: Comparison) -> Iterator[tuple[str, str]]:
             group.append(row)
     if len(comparison.measured) > 1:
         equal = [" = ".join(map(label, group)) for group in groups]
-        yield "bits", f"{'; '.join(equal)}" + (" (all others differ from each other)" if len(equal) > 1 else "")
+        yield "bits", f"{'; '.join(equal)} (pipelines with = between them have equal bits)"
 
 
 def _names(candidates: Sequence[Candidate]) -> str:

@@ -1,8 +1,7 @@
 """Runs scripts in forks of a process that has imported their libraries; a file of its own, for a foreign interpreter.
 
-Standard input has settings in its first line, the modules to import and the memory of a fork, and a request in each
-further one. Each request is
-answered by two lines: the number of the fork, and the status that it ended with.
+Standard input has settings in its first line (the modules to import, the memory of a fork) and a request in each
+further line. Two lines answer it: the number of the fork, and the status that it ended with.
 """
 
 import importlib
