@@ -20,7 +20,7 @@ from passsearch.dialects.rounding import RoundedLayer
 from passsearch.errors import UserError
 from passsearch.measure import Ratio
 from passsearch.report import read_run, report_page
-from passsearch.results import Compilation, PrecisionDecision, RunResult
+from passsearch.results import Ablation, Compilation, PrecisionDecision, RunResult
 from passsearch.search.decision_choice import best_subset
 from passsearch.search.layer_table import LEAST_FACTOR, LayerTable, Option, error_factor, saved_s_of
 from passsearch.search.storage_times import TimedStorage
@@ -119,6 +119,13 @@ def test_layers_get_precisions_within_the_budget(relax: Toolchain, tmp_path: Pat
     if decision.pipeline is not None:  # a machine may find nothing faster
         assert "NarrowWeights" in decision.pipeline and decision.error > 0
         assert math.isclose(sum(layer.error_share for layer in decision.layers), 1.0)
+        ablation = Ablation.from_json(dict(passsearch.ablate(tmp_path / "run", timeout=90)))
+        narrow = {(each.kernel, each.call) for each in decision.layers if each.storage != "float32"}
+        worth = ablation.precision
+        assert worth is not None and {(each.kernel, each.call) for each in worth.layers} == narrow
+        assert all(each.predicted_error < worth.predicted_error for each in worth.layers)
+        # The squares of several roundings add up only roughly.
+        assert all(each.error is None or each.error < 2 * decision.error for each in worth.layers)
 
 
 @pytest.mark.slow
