@@ -114,6 +114,12 @@ def openvino_python() -> Path:
 
 
 @pytest.fixture(scope="session")
+def nncf_python() -> Path:
+    """An interpreter with OpenVINO and NNCF."""
+    return _engine_python("nncf")
+
+
+@pytest.fixture(scope="session")
 def relay_python(relay: Toolchain) -> Path:
     """The interpreter of the Relay toolchain."""
     return relay.python

@@ -12,6 +12,7 @@ from passsearch.report.formatting import (
     format_ratio,
     is_above,
 )
+from passsearch.report.precision import worth_lines
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.results import Ablation, AblationStep, MinimalForm, Worth
 
@@ -91,6 +92,8 @@ def ablation_lines(ablation: Ablation) -> Iterator[tuple[str, str]]:
         yield "shortest form", shorter
     if kernels := _kernel_sums(ablation):
         yield "kernels", kernels
+    if ablation.precision:
+        yield from worth_lines(ablation.precision)
     measured, floor = ablation.measured, format_floor(ablation.measured.noise_floor)
     compiled = "the winner and of the pipelines as fast as it" if ablation.until_decided else "each"
     compiles = f"{measured.compiles} compiles of {compiled}"

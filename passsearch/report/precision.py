@@ -5,7 +5,7 @@ from itertools import groupby
 
 from passsearch.core import ACCURACY, SHARE, TOP1
 from passsearch.report.formatting import MISSING, counted, format_percent
-from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision
+from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision, PrecisionWorth
 
 FLOAT32 = "float32"
 
@@ -49,6 +49,24 @@ def layer_rows(decision: PrecisionDecision) -> list[tuple[str, ...]]:
         )
         for each in decision.layers
     ]
+
+
+def worth_lines(found: PrecisionWorth) -> Iterator[tuple[str, str]]:
+    """Yield what the precision of each layer is worth, the one that saves most first."""
+    error = _worth_error(found.error, found.predicted_error)
+    yield (
+        "precision of layers",
+        f"{counted(len(found.layers), 'layer')} in fewer bits; kernels take {_ms(found.predicted_s)} and outputs "
+        f"deviate by {error} of the largest. Each layer alone in float32 again:",
+    )
+    for each in sorted(found.layers, key=lambda each: -each.saved_s):
+        more = f"{_ms(each.saved_s)} ({format_percent(each.saved_s / found.predicted_s)}) more"
+        error = _worth_error(each.error, each.predicted_error)
+        yield f"{each.kernel}:{each.call}", f"{each.weights} in {each.text}; without, {more} and a deviation of {error}"
+
+
+def _worth_error(error: float | None, predicted: float) -> str:
+    return f"{predicted:.2g} (predicted)" if error is None else f"{error:.2g} ({predicted:.2g} predicted)"
 
 
 def _decision(found: PrecisionDecision) -> str:

@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from passsearch.results.precision import (
         LayerPrecision,
         LayerStorage,
+        LayerWorth,
         NoPrecision,
         PrecisionDecision,
         PrecisionPoint,
+        PrecisionWorth,
         StoredWeights,
         UniformPrecision,
     )
@@ -147,6 +149,7 @@ __all__ = [
     "Latency",
     "LayerPrecision",
     "LayerStorage",
+    "LayerWorth",
     "MeanLatency",
     "MeasuredNetwork",
     "MeasuredPeaks",
@@ -166,6 +169,7 @@ __all__ = [
     "PassPair",
     "PrecisionDecision",
     "PrecisionPoint",
+    "PrecisionWorth",
     "PredictedTime",
     "Profile",
     "ProfiledKernel",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from passsearch.results.candidate import AppliedPipeline, Build, StatedFailure
 from passsearch.results.parts import Device, Positive, StatedRatio
+from passsearch.results.precision import PrecisionWorth
 from passsearch.results.record import Allowed, Record, key, left_out
 from passsearch.results.run import DeploymentRecord
 
@@ -133,6 +134,7 @@ class Ablation(Record):
         dropped: Passes that change nothing in the IR.
         minimal: The shortest form of the winner; ``None`` if it cannot be exported.
         kernels: Times of kernels; ``None`` if they were not taken.
+        precision: What each layer in fewer bits is worth; missing where none was decided on.
         network: Source of the network.
         winner: The winner of the run.
         headline: The result in a sentence.
@@ -151,6 +153,7 @@ class Ablation(Record):
     dropped: tuple[str, ...]
     minimal: MinimalForm | None
     kernels: KernelTimes | None
+    precision: PrecisionWorth | None = left_out()
     network: str
     winner: AppliedPipeline
     headline: str

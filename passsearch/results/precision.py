@@ -172,3 +172,41 @@ class PrecisionDecision(Record):
     def predicted_gain(self) -> float:
         """Predicted throughput as a multiple of that of float32."""
         return self.begin_s / self.predicted_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerWorth(StoredWeights):
+    """What the precision of one layer is worth: the winner with this layer alone in float32 again.
+
+    Attributes:
+        kernel: Name of the kernel.
+        call: Number of the call among those of the kernel, from 0.
+        weights: Shapes of the weights.
+        saved_s: Predicted seconds by which an inference is then slower.
+        predicted_error: Predicted deviation of the outputs then.
+        error: Measured deviation then; ``None`` where it was not measured.
+    """
+
+    kernel: str
+    call: int
+    weights: str
+    saved_s: float
+    predicted_error: float
+    error: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrecisionWorth(Record):
+    """What the precision of each layer in fewer bits is worth.
+
+    Attributes:
+        predicted_s: Predicted seconds of the kernels of an inference of the winner.
+        predicted_error: Predicted deviation of its outputs, as a share of the largest.
+        error: Measured deviation on the inputs of ``layers``; ``None`` where it was not measured.
+        layers: The layers.
+    """
+
+    predicted_s: Positive
+    predicted_error: float
+    error: float | None = None
+    layers: tuple[LayerWorth, ...]

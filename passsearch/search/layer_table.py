@@ -80,7 +80,9 @@ class LayerTable:
         rows.append([(each.error / budget) ** 2 for each in options])
         savings = [each.saved_s for each in options]
         marks, most_s = best_subset(savings, rows, [1.0] * len(rows), longest_s=SOLVER_S)
-        return [each for each, is_in in zip(options, marks, strict=True) if is_in], most_s
+        choice = [each for each, is_in in zip(options, marks, strict=True) if is_in]
+        # The solver adds up in another order, so that its bound may be below what it has found by a rounding.
+        return choice, max(most_s, saved_s_of(choice))
 
     def kernels(self, choice: Sequence[Option]) -> dict[str, Json]:
         """Return the argument ``kernels`` of the pass that narrows weights."""

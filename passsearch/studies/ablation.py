@@ -11,7 +11,15 @@ from passsearch.core import Candidate, Failure, Pipeline, TimeLimit
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
 from passsearch.objectives import Objective, recorded_objective
-from passsearch.results import AppliedPipeline, DeploymentRecord, KernelTimes, MinimalForm, RunResult
+from passsearch.results import (
+    AppliedPipeline,
+    DeploymentRecord,
+    KernelTimes,
+    MinimalForm,
+    NoPrecision,
+    PrecisionDecision,
+    RunResult,
+)
 from passsearch.studies.ablation_document import (
     LEAST_SHARE,
     NOTHING,
@@ -21,6 +29,7 @@ from passsearch.studies.ablation_document import (
     made_ablation,
     timed,
 )
+from passsearch.studies.ablation_precision import precision_worth
 from passsearch.studies.ablation_records import CompileRounds, Readings, compile_key
 from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
 from passsearch.studies.comparison import built_baseline, time_contenders
@@ -52,6 +61,7 @@ class Ablation:
         time_limit: The time limit.
         until_decided: True to end as soon as it is decided what every pass is worth. Then only those pipelines are
             compiled afresh whose compile time can still change that.
+        decision: What the run decided on the precision of weights.
     """
 
     side: Side
@@ -61,6 +71,7 @@ class Ablation:
     progress: Callable[[str, int, int], None]
     time_limit: TimeLimit
     until_decided: bool = False
+    decision: NoPrecision | PrecisionDecision | None = None
 
     @property
     def looks(self) -> tuple[int, ...]:
@@ -87,6 +98,8 @@ class Ablation:
         steps = self._build(ablation_steps(shortest))
         # Before the measurement, which takes all the time that is left.
         kernels = self._kernel_times(shortest)
+        self.progress("rounding weights", 0, 0)
+        precision = precision_worth(self.decision, self.winner.pipeline, self.evaluator, time_limit=self.time_limit)
         ablation = made_ablation(self._measure(steps, reference), self.winner)
         # A pass that occurs twice stays if either occurrence is worth something.
         kept = {row.subject for row in ablation.steps(WITHOUT) if row.worth not in WORTHLESS}
@@ -96,6 +109,7 @@ class Ablation:
             dropped=tuple(str(step) for step in dropped),
             minimal=self._minimal(shortest, reference, worthless=frozenset(ablation.worth_nothing) - kept),
             kernels=kernels,
+            precision=precision,
         )
 
     def _build(self, steps: Sequence[Step]) -> list[Step]:
@@ -296,6 +310,8 @@ def ablate_run(
     result = RunResult.from_json(document)
     winner, baseline = Candidate.from_json(document["best"]), evaluator.session.dialect.baseline
     objective = recorded_objective(result.verdict)
-    ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, time_limit, until_decided).execute()
+    side = Side(evaluator, ())
+    study = Ablation(side, baseline, winner, objective, progress, time_limit, until_decided, result.precision)
+    ablation = study.execute()
     # As the run wrote it, by which a reader knows whether it is still the winner.
     return replace(ablation, winner=AppliedPipeline(pipeline=result.best.pipeline, build=result.best.build))

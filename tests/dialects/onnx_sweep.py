@@ -170,6 +170,11 @@ def moves(opset: int) -> Iterator[Case]:  # noqa: C901 one condition for each ch
         yield layer("Split", opset, [constant("s", [2, 5])], axis=-1, outputs="y z")
     if opset >= 18:
         yield layer("Split", opset, axis=3, num_outputs=2, outputs="y z", note="uneven")
+    scaled = [node("Split", "w", "a", axis=0, **({"num_outputs": 1} if opset >= 18 else {})), node("Mul", "x a", "y")]
+    yield (
+        f"Split {opset} constant, one part",
+        network(scaled, [value("x", IMAGE)], ["y"], [weight("w", 7)], opset=opset),
+    )
     yield by_axes("Squeeze", opset, [0, 2], since=13, shape=(1, 3, 1, 4))
     yield by_axes("Squeeze", opset, None, since=13, shape=(1, 3, 1, 4))
     yield by_axes("Unsqueeze", opset, [0, 3], since=13)

@@ -191,6 +191,30 @@ def test_openvino_shows_its_own_precision_apart(
     assert all(row["together"]["2"]["inferences_per_s"]["median"] > 0 for row in (single, own))
 
 
+def test_openvino_runs_with_the_weights_that_nncf_compresses(
+    onnxruntime_python: Path, nncf_python: Path, tmp_path: Path
+) -> None:
+    weights = np.random.default_rng(0).standard_normal((64, 64)).astype("float32")
+    value, network = onnx.helper.make_tensor_value_info, tmp_path / "product.onnx"
+    tensors = [value(name, onnx.TensorProto.FLOAT, [1, 64]) for name in ("image", "y")]
+    node = onnx.helper.make_node("MatMul", ["image", "w"], ["y"])
+    graph = onnx.helper.make_graph(
+        [node], "one", tensors[:1], tensors[1:], [onnx.numpy_helper.from_array(weights, "w")]
+    )
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), network)
+    reference = engine_spec("onnxruntime", network, python=onnxruntime_python)
+    names = ("openvino:int8-weights", "openvino:int4-weights")
+    specs = [engine_spec(name, network, python=nncf_python) for name in names]
+    plan = replace(PLAN, processes=1, limit=0.5)
+    types = {"image": TensorType((1, 64), "float32")}
+    comparison = compare(specs, reference=reference, types=types, plan=plan, folder=tmp_path / "rounds")
+    rows = [engine_row(record, plan=plan) for record in comparison.records]
+    assert [row["settings"]["weights"] for row in rows] == ["INT8_SYM", "INT4_SYM"]
+    assert all("nncf" in row["versions"] for row in rows)
+    assert 1e-4 < rows[0]["deviation"] < rows[1]["deviation"] < 0.5
+
+
 def test_onnxruntime_for_cuda_does_not_run_on_the_cpu(
     onnxruntime_python: Path, tiny_network: Path, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from passsearch.report import ablation_headline, ablation_text
-from passsearch.results import Ablation
+from passsearch.results import Ablation, LayerWorth, PrecisionWorth
 
 FILE = Path(__file__).parents[1] / "data" / "ablations" / "resnet_tiny-relax.json"
 
@@ -60,3 +60,30 @@ def test_an_interval_that_says_nothing_is_not_printed(document: dict[str, Any]) 
     changed["rows"][2]["gain"]["throughput"] = None
     text = ablation_text(Ablation.from_json(changed))
     assert "1.300 [too wide]" in text and "50000000" not in text
+
+
+def test_layers_in_fewer_bits_have_a_row_each_the_most_saving_first(document: dict[str, Any]) -> None:
+    small = LayerWorth(
+        storage="int8", kernel="matmul", call=0, weights="8x8", saved_s=1e-5, predicted_error=0.02, error=None
+    )
+    large = LayerWorth(
+        storage="int4",
+        group=32,
+        kernel="matmul",
+        call=1,
+        weights="9x9",
+        saved_s=1e-3,
+        predicted_error=0.01,
+        error=0.012,
+    )
+    worth = PrecisionWorth(predicted_s=2e-3, predicted_error=0.03, error=0.031, layers=(small, large))
+    ablation = Ablation.from_json({**document, "precision": worth.to_json()})
+    assert ablation.precision == worth
+    text = ablation_text(ablation, width=1000)
+    rows = [line for line in text.splitlines() if line.startswith("matmul:")]
+    assert rows == [
+        "matmul:1: 9x9 in int4 in groups of 32; without, 1 ms (50 %) more and a deviation of 0.012 (0.01 predicted)",
+        "matmul:0: 8x8 in int8; without, 0.01 ms (0.5 %) more and a deviation of 0.02 (predicted)",
+    ]
+    assert "kernels take 2 ms and outputs deviate by 0.031 (0.03 predicted) of the largest" in text
+    assert "precision of layers" not in ablation_text(Ablation.from_json(document))

@@ -16,12 +16,14 @@ from onnx import TensorProto, helper, numpy_helper
 import passsearch
 from passsearch.api import compiling
 from passsearch.core import Interval
+from passsearch.dialects.rounding import RoundedLayer
 from passsearch.errors import UserError
 from passsearch.measure import Ratio
 from passsearch.report import read_run, report_page
-from passsearch.results import Compilation, PrecisionDecision, RunResult
+from passsearch.results import Ablation, Compilation, PrecisionDecision, RunResult
 from passsearch.search.decision_choice import best_subset
-from passsearch.search.layer_table import LEAST_FACTOR, error_factor
+from passsearch.search.layer_table import LEAST_FACTOR, LayerTable, Option, error_factor, saved_s_of
+from passsearch.search.storage_times import TimedStorage
 from passsearch.toolchain import Toolchain
 
 SIZES = (256, 512, 512, 512, 256)
@@ -41,6 +43,18 @@ def test_the_best_subset_is_that_of_all_subsets_and_its_bound_holds() -> None:
             if (np.array(groups) @ taken <= 1).all() and np.dot(errors, taken) <= 0.8:
                 best = max(best, float(np.dot(savings, taken)))
         assert math.isclose(found, best, rel_tol=1e-6) and bound >= best - 1e-9
+
+
+def test_no_choice_saves_more_than_its_bound_not_even_by_a_rounding() -> None:
+    random, layers = np.random.default_rng(0), [RoundedLayer(f"layer{number}", 0, "") for number in range(4)]
+    for _ in range(30):
+        table = LayerTable(layers, TimedStorage({}, {}, 2e-4), [])
+        table.options = [
+            Option(layer, storage, random.uniform(1e-6, 5e-5), 10 ** random.uniform(-3, -1.3))
+            for layer, storage in itertools.product(range(4), range(6))
+        ]
+        choice, most_s = table.fastest(0.03)
+        assert choice and saved_s_of(choice) <= most_s
 
 
 @pytest.mark.parametrize(
@@ -105,6 +119,13 @@ def test_layers_get_precisions_within_the_budget(relax: Toolchain, tmp_path: Pat
     if decision.pipeline is not None:  # a machine may find nothing faster
         assert "NarrowWeights" in decision.pipeline and decision.error > 0
         assert math.isclose(sum(layer.error_share for layer in decision.layers), 1.0)
+        ablation = Ablation.from_json(dict(passsearch.ablate(tmp_path / "run", timeout=90)))
+        narrow = {(each.kernel, each.call) for each in decision.layers if each.storage != "float32"}
+        worth = ablation.precision
+        assert worth is not None and {(each.kernel, each.call) for each in worth.layers} == narrow
+        assert all(each.predicted_error < worth.predicted_error for each in worth.layers)
+        # The squares of several roundings add up only roughly.
+        assert all(each.error is None or each.error < 2 * decision.error for each in worth.layers)
 
 
 @pytest.mark.slow

@@ -15,9 +15,12 @@ LOWERED = frozenset({"openvino:own"})
 
 
 class OpenVino:
-    """A compiled model with one request for latency, and one compiled for throughput where several are in flight."""
+    """A compiled model with one request for latency, and one compiled for throughput where several are in flight.
 
-    def __init__(self, model: str, *, threads: int | None, inputs: Inputs, dtype: str) -> None:
+    The model is a file, or one that OpenVINO has read.
+    """
+
+    def __init__(self, model: Any, *, threads: int | None, inputs: Inputs, dtype: str) -> None:
         import openvino as ov
 
         self._openvino, self._model = ov, model

@@ -443,6 +443,15 @@ def two_storages() -> None:
     print(json.dumps({**case, "kernels": kernel_calls(after)}))
 
 
+def unchanged() -> None:
+    """A pass that is asked for nothing leaves kernels and weights as they are, so that float32 has its old binary."""
+    module = fused(network((2, 256), lambda each: op.matmul(each, constant(weight(256, 256))), "float32"))
+    for arguments in ({}, {"storage": "float32"}, {"kernels": {}}, {"storage": "int8"}):
+        after = narrow(module, **arguments)
+        is_equal = tvm_ffi.structural_equal(scheduled(module), scheduled(after))
+        print(json.dumps({"case": str(arguments), "kind": "unchanged", "is_equal": bool(is_equal)}))
+
+
 def wrong() -> None:
     module = fused(network((2, 128), lambda each: op.matmul(each, constant(weight(128, 256))), "float32"))
     cases: dict[str, dict[str, Any]] = {
@@ -473,4 +482,5 @@ if __name__ == "__main__":
     special()
     calls()
     two_storages()
+    unchanged()
     wrong()

@@ -42,6 +42,7 @@ def test_kernels_compute_with_the_stored_weights(cases: Any) -> None:
         assert name.startswith("matmul_") and case["notes"][name] == case["lines"], case
     (two,) = results["two storages"]
     assert two["kernels"] == ["matmul_bfloat16", "matmul_int4_32"] and two["deviation"] < 3e-6, two
+    assert [case["is_equal"] for case in results["unchanged"]] == [True, True, True, False]
     sizes_of_files = {case["case"]: case["bytes"] / 4 / 1024**2 for case in results["file"]}
     limits = {"float32": 1.05, "bfloat16": 0.55, "float16": 0.55, "int8": 0.3, "int4": 0.2}
     assert all(sizes_of_files[name] < limit for name, limit in limits.items()), sizes_of_files

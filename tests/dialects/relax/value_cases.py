@@ -121,6 +121,10 @@ def chosen() -> Iterator[Case]:
         parts = [node("Split", "x" if split else "x s", "a b c", axis=1, **split), node("Concat", "c b", "y", axis=1)]
         yield case(f"parts without elements, {opset}", parts, {"x": data}, {"a": data[:, :2], "y": data[:, 2:]},
                    {} if split else {"s": np.array([2, 0, 1])}, opset=opset)  # fmt: skip
+    for name, sizes in (("a size", np.array(3)), ("sizes", np.array([3]))):
+        steps = [node("SplitToSequence", "x s", "q", axis=1), node("SequenceAt", "q n", "y"), node("Relu", "y", "z")]
+        constants = {"s": sizes, "n": np.array(0)}
+        yield case(f"a sequence of one part by {name}", steps, {"x": data}, {"z": data}, constants)
     wanted = {"y": np.eye(2, 3, 1)}
     yield case(
         "diagonal of another type", [node("EyeLike", "x", "y", dtype=11, k=1)], {"x": f32(np.ones((2, 3)))}, wanted

@@ -14,7 +14,7 @@
 * ``ConvTranspose`` with ``output_shape``, which TVM does not read.
 * ``TopK`` of operator set 10 has its number as an input; TVM takes 1.
 * ``Split`` by ``num_outputs``, which TVM does not read, and into parts of size 0, which it does not build. ``Concat``
-  leaves such parts out.
+  leaves such parts out. TVM's split into one part is no tuple, which ``SplitToSequence`` needs.
 * ``SequenceInsert`` at a negative place: TVM counts one place further.
 * ``RoiAlign`` with half pixels: TVM moves the boxes before it scales them, ONNX afterwards.
 * ``GridSample`` by cubic interpolation with a repeated border is refused: TVM repeats it at another place.
@@ -327,9 +327,10 @@ def _constant_parts(split: Any) -> Any:
         return split
     cuts = split.attrs.indices_or_sections
     places = int(cuts) if isinstance(cuts, tirx.IntImm) else [int(place) for place in cuts]
-    parts = np.split(split.args[0].value.numpy(), places, int(split.attrs.axis))
+    arrays = np.split(split.args[0].value.numpy(), places, int(split.attrs.axis))
     # Without a type, TVM narrows 64 bits to 32.
-    return relax.Tuple([relax.const(np.ascontiguousarray(part), str(part.dtype)) for part in parts])
+    parts = [relax.const(np.ascontiguousarray(part), str(part.dtype)) for part in arrays]
+    return parts[0] if len(parts) == 1 else relax.Tuple(parts)  # TVM's split into one part is no tuple, either
 
 
 def _with_empty_parts(bb: Any, data: Any, sizes: Any, attr: Mapping[str, Any]) -> Any:
@@ -351,6 +352,20 @@ def _empty(data: Any, shape: Sequence[int], axis: int) -> Any:
     """Return a tensor of these sizes, but without elements along an axis."""
     sizes = [0 if place == axis % len(shape) else size for place, size in enumerate(shape)]
     return relax.const(np.zeros(sizes, str(data.ty.dtype)))
+
+
+class SplitToSequence(onnx_frontend.SplitToSequence):  # type: ignore[misc]
+    """Converter of SplitToSequence that makes a sequence of a single part, too, whose size may be in a list."""
+
+    @classmethod
+    def _impl_v11(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        axis, is_kept = attr.get("axis", 0), attr.get("keepdims", 1) or len(inputs) > 1
+        sizes = _numbers(inputs[1], params) if len(inputs) > 1 else np.array(1)
+        size = inputs[0].ty.shape[axis]
+        is_short = isinstance(size, tirx.IntImm) and sizes is not None and 0 < int(size) <= np.min(sizes)
+        if is_short or (sizes is not None and sizes.shape == (1,)):
+            return relax.Tuple([inputs[0] if is_kept else bb.emit(relax.op.squeeze(inputs[0], [axis]))])
+        return super()._impl_v11(bb, inputs, attr, params)
 
 
 class Concat(onnx_frontend.Concat):  # type: ignore[misc]
@@ -416,6 +431,7 @@ CONVERTERS: Mapping[str, Any] = {
     "SequenceInsert": SequenceInsert,
     "Slice": Slice,
     "Split": Split,
+    "SplitToSequence": SplitToSequence,
     "TopK": TopK,
     "Upsample": Upsample,
 }
