@@ -58,6 +58,14 @@ if TYPE_CHECKING:
     )
     from passsearch.results.recommended import NetworkRecommendation, SearchBound
     from passsearch.results.record import Record
+    from passsearch.results.regression import (
+        Exchange,
+        KernelDifference,
+        MatchedBy,
+        Regression,
+        RegressionSide,
+        RegressionVerdict,
+    )
     from passsearch.results.rivals import FailedRival, MeanLatency, Rival, RivalComparison
     from passsearch.results.run import (
         BestOfCatalog,
@@ -133,6 +141,7 @@ __all__ = [
     "DeploymentRecord",
     "Deviation",
     "Device",
+    "Exchange",
     "ExploredSpace",
     "FailedCandidate",
     "FailedPipeline",
@@ -143,10 +152,12 @@ __all__ = [
     "JobProgress",
     "KeptBits",
     "KernelCall",
+    "KernelDifference",
     "KernelTimes",
     "Latency",
     "LayerPrecision",
     "LayerStorage",
+    "MatchedBy",
     "MeanLatency",
     "MeasuredNetwork",
     "MeasuredPeaks",
@@ -175,6 +186,9 @@ __all__ = [
     "Record",
     "Reference",
     "RegionDecision",
+    "Regression",
+    "RegressionSide",
+    "RegressionVerdict",
     "RejectedWinner",
     "Reproducer",
     "Rival",
@@ -214,6 +228,7 @@ _MODULES = (
     "candidate",
     "network",
     "setup",
+    "regression",
     "rivals",
     "precision",
     "bits",
