@@ -215,7 +215,10 @@ def find_regression(question: RegressionQuestion) -> RegressionFindings:
     after = findings.records[AFTER]
     findings.ratios = _all_ratios(before, after)
     slowdown = [findings.ratios["fastest"], findings.ratios["medians"]]
-    if all(_above(ratio, 1 + question.threshold) for ratio in slowdown):
+    if first.about.get("binary") and first.about.get("binary") == second.about.get("binary"):
+        # What is one binary is equally fast, so a difference that was read is noise.
+        findings.no_kernels = findings.no_exchanges = "both sides are the same binary"
+    elif all(_above(ratio, 1 + question.threshold) for ratio in slowdown):
         _confirm(question, findings, [first, second])
     elif all(_below(ratio, 1 / (1 + question.threshold)) for ratio in slowdown):
         findings.verdict = "faster"
