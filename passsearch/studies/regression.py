@@ -178,7 +178,7 @@ class RegressionFindings:
             key=lambda each: len(each.text),
             default=None,
         )
-        return {"exchange": exchange and exchange.text, "kernel": _slowest(self.kernels or ())}
+        return {"exchange": exchange.text if exchange else None, "kernel": _slowest(self.kernels or ())}
 
 
 def _slowest(kernels: Sequence[KernelDifference]) -> str | None:
