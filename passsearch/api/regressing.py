@@ -12,6 +12,7 @@ from typing import Any
 from passsearch.api.common import (
     Progress,
     catalog_paths,
+    is_of,
     open_evaluator,
     progress_callback,
     read_candidate,
@@ -122,6 +123,7 @@ def regress(
         network = resolve_onnx(
             source, inputs=read_inputs(inputs), batch=batch, folder=cache_folder() / "models", trust=trust
         )
+        _check_runs(requests, network)
         options: dict[str, Any] = {"target": target, "catalogs": catalog_paths(catalogs)}
         options["limits"] = worker_limits(Limits(memory=memory))
         sides = Sides(network, folder, options, stack, trust=trust, report=report)
@@ -249,6 +251,16 @@ def _source(requests: tuple[SideRequest, SideRequest]) -> object:
         names = " and ".join(f"`{each['name']}`" for each in models)
         raise UserError(f"The runs are of different networks or inputs, {names}; compare runs of one network.")
     return models[0]["source"]
+
+
+def _check_runs(requests: Sequence[SideRequest], network: OnnxNetwork) -> None:
+    """Refuse runs of another network, or of other sizes."""
+    for request in requests:
+        if request.run and not is_of(recorded := read_result(request.run)["model"], network.file):
+            raise UserError(
+                f"The run `{request.text}` is of `{recorded['name']}` with other inputs than `{network.file.name}`; "
+                "compare runs of one network and size."
+            )
 
 
 def _question(
