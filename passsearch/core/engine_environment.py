@@ -33,7 +33,7 @@ class EngineEnvironment:
     @property
     def package(self) -> str:
         """The package that is the engine itself, without a version."""
-        return re.split(r"[\[=]", self.requirement)[0] or self.name
+        return re.split(r"[\[=]", self.requirement)[0] or self.modules[0]
 
     def of_version(self, version: str) -> "EngineEnvironment":
         """Return an environment of its own for a version of the engine, which has no lock file."""

@@ -84,7 +84,7 @@ def _remarks(document: Regression) -> Iterator[tuple[str, str]]:
 
 
 def _further(ratios: Mapping[str, StatedRatio | None]) -> Iterator[tuple[str, str]]:
-    for name, title in (("load", "time to load"), ("memory_bytes", "memory")):
+    for name, title in (("load", "time to load"), ("memory_bytes", "memory added")):
         if ratios.get(name) is not None:
             yield title, f"{_format(ratios[name])} times"
 
