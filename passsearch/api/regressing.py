@@ -294,10 +294,10 @@ def _question(
 
 
 def _references(sides: Sides, requests: Sequence[SideRequest]) -> list[EngineSpec]:
-    """Return the references; TVM without optimisations where no other engine takes the network, or may not."""
+    """Return the references; TVM without optimisations where no other engine is installed."""
     references = list(sides.references)
     compiler = next((each for each in requests if not each.engine), None)
-    if len(references) < 2 and compiler is not None:
+    if not references and compiler is not None:
         try:
             references.append(compile_as_deployed(sides.evaluator(compiler), UNOPTIMISED, Candidate()))
         except EngineFailure as error:

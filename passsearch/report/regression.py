@@ -2,8 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
-from passsearch.report.formatting import MISSING, format_interval, format_megabytes, format_number, format_percent
-from passsearch.report.table import paragraph, paragraph_lines, table, text_width
+from passsearch.report.formatting import (
+    MISSING,
+    counted,
+    format_interval,
+    format_megabytes,
+    format_number,
+    format_percent,
+)
+from passsearch.report.table import LONGEST_NAME, paragraph, paragraph_lines, table, text_width
 from passsearch.results import Exchange, KernelDifference, Regression, RegressionSide, StatedRatio
 
 MOST_ROWS = 8
@@ -29,7 +36,7 @@ def regression_text(document: Regression) -> str:
 
 
 def _headline(document: Regression) -> str:
-    names = f"`{document.after.name}`", f"`{document.before.name}`"
+    names = _short(document.after.name), _short(document.before.name)
     if document.verdict == "fails":
         return f"{names[0]} fails where {names[1]} does not: {document.after.failure}."
     ratio = _format(document.ratios.get("fastest"))
@@ -43,6 +50,11 @@ def _headline(document: Regression) -> str:
         return f"{names[0]} is certainly faster than {names[1]}: {ratio} times the time of an inference."
     least = format_percent(document.threshold)
     return f"No slowdown of {names[0]} beyond {least} is certain: {ratio} times the time of {names[1]}."
+
+
+def _short(name: str) -> str:
+    """Return a name in quotes; of a pipeline that is written out, its begin."""
+    return f"`{name}`" if len(name) <= LONGEST_NAME else f"`{name[:LONGEST_NAME]}…`"
 
 
 def _format(ratio: StatedRatio | None) -> str:
@@ -68,10 +80,10 @@ def _side_cells(side: RegressionSide) -> tuple[str, ...]:
 
 
 def _remarks(document: Regression) -> Iterator[tuple[str, str]]:
-    yield "network", f"{document.model} ({document.source}), {document.threads} threads"
+    yield "network", f"{document.model} ({document.source}), {counted(document.threads, 'thread')}"
     yield "outputs", f"compared with {document.reference}"
     shares = f"others took {format_percent(document.others_percent / 100)} of the cores"
-    yield "evidence", f"{document.processes} processes of each side in turns; {shares}"
+    yield "evidence", f"{counted(document.processes, 'process', 'processes')} of each side in turns; {shares}"
     yield from _further(document.ratios)
     if document.confirmation is not None:
         yield "measured again", f"{_format(document.confirmation['fastest'])} times the time, in as many new processes"

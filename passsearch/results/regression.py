@@ -55,7 +55,8 @@ class KernelDifference(Record):
 
     Attributes:
         operator: The operator.
-        shape: Shapes of what it computes on; ``None`` where kernels of several belong together.
+        shape: Shapes of what it computes on, or of the first input alone, as ``matched_by`` says; ``None`` where
+            kernels of several shapes belong together.
         matched_by: What the kernels of both sides have in common; ``None`` where one side has none.
         kernels_before: Names of the kernels.
         kernels_after: The same of the other side.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from passsearch.engines import KernelCall
 from passsearch.results import KernelDifference, MatchedBy
@@ -59,10 +59,10 @@ def kernel_differences(before: Calls, after: Calls, *, whole_s: float) -> tuple[
     for name, key in _LEVELS:
         groups, others = _grouped(left, key), _grouped(right, key)
         common = [each for each in groups if each in others]
-        rows += [_row(groups[each], others[each], matched_by=name, whole_s=whole_s) for each in common]
+        rows += [_row(groups[each], others[each], each, matched_by=name, whole_s=whole_s) for each in common]
         left, right = ([call for call in calls if key(call) not in common] for calls in (left, right))
-    rows += [_row(calls, [], matched_by=None, whole_s=whole_s) for calls in _grouped(left, _exact).values()]
-    rows += [_row([], calls, matched_by=None, whole_s=whole_s) for calls in _grouped(right, _exact).values()]
+    rows += [_row(calls, [], key, matched_by=None, whole_s=whole_s) for key, calls in _grouped(left, _exact).items()]
+    rows += [_row([], calls, key, matched_by=None, whole_s=whole_s) for key, calls in _grouped(right, _exact).items()]
     return tuple(sorted(rows, key=lambda row: -row.difference_s))
 
 
@@ -73,17 +73,11 @@ def _grouped(calls: Calls, key: Callable[[KernelCall], Key]) -> Mapping[Key, lis
     return groups
 
 
-def _row(before: Calls, after: Calls, *, matched_by: MatchedBy | None, whole_s: float) -> KernelDifference:
+def _row(before: Calls, after: Calls, key: Key, *, matched_by: MatchedBy | None, whole_s: float) -> KernelDifference:
     before_s, after_s = (fsum(call.seconds for call in calls) for calls in (before, after))
-    operators, shapes = (
-        list(dict.fromkeys(values))
-        for values in zip(*((call.operator or call.name, call.shape) for call in (*after, *before)), strict=True)
-    )
-    is_exact = len(operators) == len(shapes) == 1
-    about: dict[str, Any] = {"operator": operators[0] if is_exact else first_operator((*after, *before)[0])}
     return KernelDifference(
-        **about,
-        shape=(shapes[0] or None) if len(shapes) == 1 else None,
+        operator=key[0],
+        shape=key[1] or None if len(key) > 1 else None,
         matched_by=matched_by,
         kernels_before=_names(before),
         kernels_after=_names(after),

@@ -49,6 +49,7 @@ def test_kernels_that_are_fused_otherwise_are_matched_by_their_first_operator() 
     ]
     rows = {row.operator: row for row in kernel_differences(before, after, whole_s=1.25)}
     assert (rows["conv2d"].matched_by, rows["conv2d"].difference_s) == ("first operator and input", 0.5)
+    assert (rows["conv2d"].shape, rows["matmul"].shape) == ("1x3x8x8", None)
     assert (rows["matmul"].matched_by, rows["matmul"].difference_s) == ("first operator", 0.25)
     # What one side lacks is no kernel of 0 seconds.
     assert (rows["add"].before_s, rows["add"].after_s, rows["add"].matched_by) == (None, 0.5, None)
