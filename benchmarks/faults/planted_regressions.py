@@ -41,7 +41,7 @@ class Planted:
 
 def changed(dialect: str, sequence: str, **changes: str | None) -> str:
     """Return a sequence of the catalog as text, with passes replaced by others, or left out for ``None``."""
-    passes = load(dialect).sequences[sequence].passes
+    passes = load(dialect).sequences[sequence].pipeline.passes
     made = [changes.get(step.name, str(step)) for step in passes]
     return f"{dialect}:" + ",".join(step for step in made if step)
 

@@ -49,11 +49,9 @@ def read_side(text: str) -> SideRequest:
     Raises:
         UserError: The text is none of an engine, a toolchain, a version of TVM, a run or an export.
     """
-    folder = expand_home(text)
     if run := run_folder(text):
         return SideRequest(text, toolchain=get_toolchain(read_result(run)["toolchain"]["name"]), pipeline=text, run=run)
-    if text.endswith(".json") or (len(text) < 1000 and (folder / PIPELINE).is_file()):
-        file = folder if text.endswith(".json") else folder / PIPELINE
+    if file := _pipeline_file(text):
         return SideRequest(text, toolchain=_toolchain_of_file(file), pipeline=str(file))
     head, brace, rest = text.partition("{")
     if engine := _read_engine(text, head, brace + rest):
@@ -72,6 +70,17 @@ def read_side(text: str) -> SideRequest:
     raise UserError(
         f"`{text}` is nothing to compare. Engines: {', '.join(declarations())}, also as NAME==VERSION{others}."
     )
+
+
+def _pipeline_file(text: str) -> Path | None:
+    """Return the pipeline file that a text names, itself or by the folder of an export; ``None`` if there is none."""
+    path = expand_home(text)
+    if text.endswith(".json"):
+        return path
+    try:
+        return path / PIPELINE if (path / PIPELINE).is_file() else None
+    except OSError:  # a pipeline that is longer than a file name may be
+        return None
 
 
 def _read_engine(text: str, head: str, options: str) -> SideRequest | None:

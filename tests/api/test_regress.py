@@ -16,6 +16,8 @@ from passsearch.toolchain.pip import Pip
 
 SLOW = 'onnxruntime{enable_mem_pattern=true,graph_optimization_level="ORT_DISABLE_ALL"}'
 
+LONG = ",".join(f"Pass{number}" for number in range(100))
+
 
 @pytest.fixture
 def chains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Toolchain, ...]:
@@ -41,6 +43,7 @@ def test_a_side_is_an_engine_a_version_or_a_toolchain(chains: tuple[Toolchain, .
         "old": ("old", None),
         "new:FoldConstant,FuseOps": ("new", "FoldConstant,FuseOps"),
         "0.25": ("old", None),
+        f"new:{LONG}": ("new", LONG),
         "tvm==0.27.0.post1": ("new", None),
     }
     for text, expected in names.items():
