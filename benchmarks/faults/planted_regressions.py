@@ -59,7 +59,7 @@ PLANTED = {
     "layout": Planted("zoo:resnet18", relay(), relay(AlterOpLayout=None, CanonicalizeCast=None), "AlterOpLayout"),
     "older": Planted("zoo:bert_tiny", relay(), relay(FuseOps="FuseOps{fuse_opt_level=0}"), "FuseOps"),
     "graph": Planted(
-        "zoo:mobilenet_v2",
+        "zoo:resnet_tiny",
         f"{ORT}{{enable_mem_pattern=true}}",
         f'{ORT}{{enable_mem_pattern=false,graph_optimization_level="ORT_DISABLE_ALL"}}',
         "graph_optimization_level",
