@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,8 @@ def _read_engine(text: str, head: str, options: str) -> SideRequest | None:
         raise unknown_engine_error(name)
     if version and "cpu" not in declarations()[name].devices:
         raise UserError(f"Versions are installed of engines for processors only; `{name}` runs on GPUs.")
+    if options and "options" not in signature(import_module(declarations()[name].adapter).open_engine).parameters:
+        raise UserError(f"`{name}` takes no options of a session; leave out `{options}`.")
     # The arguments of a pass have the same form.
     values = Pipeline.parse(f"options{options}").passes[0].argument_values if options else {}
     return SideRequest(text, engine=name, version=version, options=values)

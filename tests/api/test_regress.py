@@ -59,6 +59,7 @@ def test_a_side_is_an_engine_a_version_or_a_toolchain(chains: tuple[Toolchain, .
         ("onnxruntine==1.0", r"Unknown engine `onnxruntine`; did you mean `onnxruntime`\?"),
         ("0.26", r"No toolchain has TVM 0.26; there are: 0.27.0.post1 \(new\), 0.25.0 \(old\)."),
         ("onnxruntime{threads}", r"A pipeline reads|Options read"),
+        ("torch{threads=1}", r"`torch` takes no options of a session; leave out `{threads=1}`."),
         ("tensorrt==10.0", r"Versions are installed of engines for processors only; `tensorrt` runs on GPUs."),
     ],
 )
