@@ -12,6 +12,7 @@ from passsearch.api.exploration import check_space, explore
 from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.profiling import profile
 from passsearch.api.recommending import recommend
+from passsearch.api.regressing import regress
 from passsearch.api.reproducing import reproduce
 from passsearch.api.results import AppliedPipeline, Recommendation
 from passsearch.api.tuning import Best, TuneResult, audit, tune
@@ -42,6 +43,7 @@ __all__ = [
     "pipeline",
     "profile",
     "recommend",
+    "regress",
     "reproduce",
     "session",
     "tune",

@@ -66,7 +66,9 @@ def compile_as_deployed(evaluator: WorkerEvaluator, name: str, candidate: Candid
     fresh = evaluator.compile_fresh(name.replace(" ", "-"), candidate, timing_key=name, kinds=())
     if isinstance(fresh, Failure):
         raise EngineFailure(f"{fresh.stage} {fresh.step}: {fresh.reason}")
-    return artifact_engine(evaluator, name, candidate, folder=fresh.folder, compile_s=round(fresh.compile_s, 3))
+    return artifact_engine(
+        evaluator, name, candidate, folder=fresh.folder, compile_s=round(fresh.compile_s, 3), binary=fresh.digest
+    )
 
 
 def reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:

@@ -24,6 +24,7 @@ from passsearch.report import (
     profile_html,
     profile_text,
     recommendation_text,
+    regression_text,
     reproduction_text,
     space_html,
     space_text,
@@ -36,6 +37,13 @@ class AppliedPipeline(dict[str, Any]):
 
     def __repr__(self) -> str:
         return printable(application_text(results.Application.from_json(self)), keep="\n")
+
+
+class Regression(dict[str, Any]):
+    """The result of ``regress``; its items are those of ``passsearch regress --json``."""
+
+    def __repr__(self) -> str:
+        return printable(regression_text(results.Regression.from_json(self)), keep="\n")
 
 
 class Reproduction(dict[str, Any]):

@@ -24,6 +24,7 @@ from passsearch.cli import (
     network,
     profile,
     recommending,
+    regress,
     reproduce,
     run,
     runs,
@@ -82,6 +83,7 @@ def application() -> typer.Typer:
     app.command()(network.tune)
     app.command(name="compile")(compiling.compile_network)
     app.command()(apply.apply)
+    app.command()(regress.regress)
     app.command()(reproduce.reproduce)
     app.command()(explore.explore)
     app.command()(network.compare)

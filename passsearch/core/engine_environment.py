@@ -1,6 +1,7 @@
 """The packages that an inference engine needs."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 
@@ -15,6 +16,7 @@ class EngineEnvironment:
         disk_bytes: Disk space that an installation needs.
         requirement: Package that pip resolves after the lock file, because its builds for several devices have one
             version and different hashes; empty if the lock file pins everything.
+        version: Version of the engine, where it is another than that of the lock file; pip then resolves everything.
     """
 
     name: str
@@ -22,7 +24,17 @@ class EngineEnvironment:
     modules: tuple[str, ...]
     disk_bytes: int
     requirement: str = ""
+    version: str = ""
 
     def lock(self, tag: str) -> Path:
         """Return the lock file for a Python version, for example ``py311``; it may not exist."""
         return self.requirements / f"{self.name}-{tag}.txt"
+
+    @property
+    def package(self) -> str:
+        """The package that is the engine itself, without a version."""
+        return re.split(r"[\[=]", self.requirement)[0] or self.modules[0]
+
+    def of_version(self, version: str) -> "EngineEnvironment":
+        """Return an environment of its own for a version of the engine, which has no lock file."""
+        return replace(self, name=f"{self.name}=={version}", requirement=f"{self.package}=={version}", version=version)

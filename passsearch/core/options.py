@@ -225,6 +225,7 @@ NUMBERS: Mapping[str, Number] = {
     "states": Number(1, 1000),
     "sample": Number(1, 50),
     "ratio": Number(1, 1.5, whole=False),
+    "threshold": Number(0, 0.02, most=1, whole=False),
     "seconds": Number(0, 60, whole=False),
 }
 """Rules of numeric arguments, which the command line's options of the same names share."""
@@ -246,6 +247,8 @@ RULES: Mapping[str, ArgumentRule] = {
     "baseline": Kind(_TEXT, "the name of one of the engines", '"onnxruntime"'),
     "engines_python": FilePath("a Python interpreter", '"venv/bin/python"'),
     "against": Kind(_TEXT, "a pipeline, or onnxruntime", '"onnxruntime"'),
+    "before": Kind(_TEXT, "an engine, a toolchain, a run or an export", '"onnxruntime==1.24.1"'),
+    "after": Kind(_TEXT, "an engine, a toolchain, a run or an export", '"onnxruntime"'),
     "pipelines": Names('["O2", "O3"]'),
     "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"', str),
     "precision": Choice(PRECISIONS),

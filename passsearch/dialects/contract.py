@@ -214,6 +214,13 @@ class Executable(Protocol):
         """
         return None
 
+    def kernel_shapes(self, inputs: Mapping[str, Array]) -> Sequence[str] | None:
+        """Run one inference; return by call, in the order of ``run_by_kernel``, the shapes of the kernel's arguments.
+
+        ``None`` if this runtime does not show them.
+        """
+        return None
+
     def kernel_bits(self, inputs: Mapping[str, Array]) -> Sequence[tuple[str, str]] | None:
         """Run one inference; return by call, in order, the kernel and a digest of what it computes.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from passsearch.engines.batch_scaling import friction_coefficient, friction_rows
     from passsearch.engines.client import EngineFailure, EngineSpec
+    from passsearch.engines.contract import KernelCall, fastest_calls
     from passsearch.engines.engine_table import (
         UNAVAILABLE,
         Declaration,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         engine_environments,
         engine_findings,
         engine_spec,
+        install_version,
         installed_engines,
         unknown_engine_error,
     )
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "client": ("EngineFailure", "EngineSpec"),
+    "contract": ("KernelCall", "fastest_calls"),
     "engine_table": (
         "UNAVAILABLE",
         "Declaration",
@@ -32,6 +35,7 @@ _MODULES = {
         "engine_environments",
         "engine_findings",
         "engine_spec",
+        "install_version",
         "installed_engines",
         "unknown_engine_error",
     ),
@@ -51,6 +55,7 @@ __all__ = [
     "EngineRecord",
     "EngineSpec",
     "EngineTiming",
+    "KernelCall",
     "by_process",
     "compare",
     "declarations",
@@ -58,8 +63,10 @@ __all__ = [
     "engine_findings",
     "engine_row",
     "engine_spec",
+    "fastest_calls",
     "friction_coefficient",
     "friction_rows",
+    "install_version",
     "installed_engines",
     "mean_latency",
     "rows_by_engine",

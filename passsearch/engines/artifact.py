@@ -1,12 +1,13 @@
 """A network that passsearch built, run by the toolchain's TVM. Runs in the toolchain's interpreter."""
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from passsearch.dialects.contract import Artifact
-from passsearch.engines.contract import Array, Inputs, Request, fastest_calls, usable_cores
+from passsearch.engines.contract import Array, Inputs, KernelCall, Request, fastest_calls, usable_cores
 
 
 class BuiltNetwork:
@@ -58,12 +59,23 @@ class BuiltNetwork:
 
         return run
 
-    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+    def kernels(self, runs: int) -> Sequence[KernelCall]:
         """Return the calls of kernels; those of the runtime are left out."""
         profiles = [self._executable.run_by_kernel(self._inputs) for _ in range(runs + 1)]
         if any(profile is None for profile in profiles):
             raise NotImplementedError("kernels are timed one by one on CPUs only, and this TVM must have its profiler")
-        return fastest_calls(profiles[1:])
+        shapes = self._executable.kernel_shapes(self._inputs)
+        runs_of_calls = [[KernelCall(name, seconds) for name, seconds in profile] for profile in profiles[1:]]
+        calls = fastest_calls(runs_of_calls)
+        shapes = shapes if shapes and len(shapes) == len(calls) else [""] * len(calls)
+        return [
+            call._replace(operator=_operator(call.name), shape=shape) for call, shape in zip(calls, shapes, strict=True)
+        ]
+
+
+def _operator(name: str) -> str:
+    """Return the name of a kernel without the numbers that tell kernels of one network apart."""
+    return re.sub(r"(?<=[a-zA-Z_])\d+(?=_|$)", "", name).rstrip("_")
 
 
 def open_engine(

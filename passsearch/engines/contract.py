@@ -16,9 +16,9 @@ The engine's library is imported inside ``open_engine`` only, because the declar
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,22 @@ Request: TypeAlias = Callable[[], object]
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 """Folder of the lock files of all engines."""
+
+
+class KernelCall(NamedTuple):
+    """A call of a kernel in one inference.
+
+    Attributes:
+        name: Name of the kernel.
+        seconds: Its seconds.
+        operator: What it computes, by a name that other versions of the engine have too; empty if that is ``name``.
+        shape: Shapes of what it computes on; empty if the profiler does not say them.
+    """
+
+    name: str
+    seconds: float
+    operator: str = ""
+    shape: str = ""
 
 
 class Engine(Protocol):
@@ -63,8 +79,8 @@ class Engine(Protocol):
             NotImplementedError: The engine runs one inference at a time.
         """
 
-    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
-        """Return the names and seconds of the kernel calls of one inference, a row for each call.
+    def kernels(self, runs: int) -> Sequence[KernelCall]:
+        """Return the kernel calls of one inference.
 
         The seconds are the fastest of so many runs. Where a profiler only adds up all calls of a name, they are the
         mean of these calls over the runs; the adapter says so.
@@ -74,9 +90,14 @@ class Engine(Protocol):
         """
 
 
-def fastest_calls(runs: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
+def fastest_calls(runs: Sequence[Sequence[KernelCall]]) -> list[KernelCall]:
     """Return every call of an inference with its fastest time over several runs, which make the same calls."""
-    return [(calls[0][0], min(seconds for _, seconds in calls)) for calls in zip(*runs, strict=True)]
+    return [min(calls, key=lambda call: call.seconds) for calls in zip(*runs, strict=True)]
+
+
+def shape_text(shapes: Iterable[Iterable[int]]) -> str:
+    """Return the shapes of a kernel's arguments as one text, such as ``1x3x8x8 16x3x3x3``."""
+    return " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)
 
 
 def usable_cores() -> int:

@@ -13,7 +13,7 @@ from passsearch.core import UNLIMITED, TimeLimit, allowed_deviation, safe_file_n
 from passsearch.dialects.comparison import largest_deviation, relative_deviation
 from passsearch.dialects.reference import MOVEMENTS, neighbouring_inputs
 from passsearch.engines.client import OPEN_DEADLINE_S, EngineFailure, EngineProcess
-from passsearch.engines.contract import Array
+from passsearch.engines.contract import Array, KernelCall
 from passsearch.engines.disturbance import Turn
 from passsearch.engines.records import EnginePlan, EngineRecord
 from passsearch.measure import CpuTimes, Meter
@@ -122,7 +122,7 @@ class EngineMeasurement:
             self.record.no_kernels = str(error)
             return
         self.record.no_kernels = answer.get("unavailable", "")
-        self.record.kernels = [(name, seconds) for name, seconds in answer.get("kernels", ())]
+        self.record.kernels = [KernelCall(*call) for call in answer.get("kernels", ())]
 
     def read_outputs(self) -> list[Array]:
         """Return the outputs of the first inference."""

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -17,7 +17,7 @@ from passsearch.core.engine_environment import EngineEnvironment
 from passsearch.engines import adapters
 from passsearch.engines.client import EngineSpec
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.toolchain import Finding, engine_python
+from passsearch.toolchain import Finding, engine_python, install_engine
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +92,19 @@ def _python(engine: Declaration) -> Path | None:
 def engine_environments() -> Mapping[str, EngineEnvironment]:
     """Return the environments that ``passsearch toolchain install`` accepts beside those of dialects, by name."""
     return {each.environment.name: each.environment for each in declarations().values()}
+
+
+def install_version(name: str, version: str, *, progress: Callable[[str], None] = lambda stage: None) -> Path:
+    """Return the interpreter with a version of an engine, in an environment of its own that is made once and kept.
+
+    Raises:
+        UserError: There is no such engine, or the package index has no such version.
+        EnvironmentFault: It cannot be installed.
+    """
+    engine = declarations().get(name)
+    if engine is None:
+        raise unknown_engine_error(name)
+    return install_engine(engine.environment.of_version(version), progress=progress)
 
 
 def engine_spec(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from passsearch.engines.client import EngineFailure, EngineSpec
+from passsearch.engines.contract import KernelCall
 from passsearch.engines.disturbance import Disturbance
 
 
@@ -64,7 +65,7 @@ class EngineRecord:
         artifact_bytes: Size of the files that the engine loads.
         accuracy: Share of labelled samples that it classifies right, with their numbers, or the reason why it is not
             known; ``None`` without labels.
-        kernels: Name and seconds of each kernel of one inference, by the engine's own profiler.
+        kernels: Kernel calls of one inference, by the engine's own profiler.
         no_kernels: Reason why there are none; empty if none were asked for.
         idle_share: Largest share of a core that the process used between its turns; 0 if its threads sleep then.
         not_revived: Reason why the network did not load again after its process had ended, so that the process has
@@ -85,7 +86,7 @@ class EngineRecord:
     power_w: list[list[float]] = field(default_factory=list)
     artifact_bytes: int | None = None
     accuracy: dict[str, Any] | None = None
-    kernels: list[tuple[str, float]] = field(default_factory=list)
+    kernels: list[KernelCall] = field(default_factory=list)
     no_kernels: str = ""
     idle_share: float = 0.0
     not_revived: str = ""

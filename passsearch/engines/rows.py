@@ -73,11 +73,11 @@ def kernel_rows(record: EngineRecord) -> dict[str, Any]:
     if record.no_kernels:
         return {"unavailable": record.no_kernels}
     by_name: defaultdict[str, list[float]] = defaultdict(list)
-    for name, seconds in record.kernels:
-        by_name[name].append(seconds)
+    for call in record.kernels:
+        by_name[call.name].append(call.seconds)
     rows = [{"name": name, "calls": len(values), "seconds": math.fsum(values)} for name, values in by_name.items()]
     return {
-        "sum_s": math.fsum(seconds for _, seconds in record.kernels),
+        "sum_s": math.fsum(call.seconds for call in record.kernels),
         "by_name": sorted(rows, key=lambda row: -row["seconds"]),
     }
 

@@ -45,6 +45,7 @@ from passsearch.report.page import report_page
 from passsearch.report.profile import profile_chart, profile_html, profile_text
 from passsearch.report.progress import ProgressBar, in_ipython
 from passsearch.report.recommended import recommendation_text
+from passsearch.report.regression import regression_text
 from passsearch.report.reproduction import reproduction_text
 from passsearch.report.rivals import engine_name
 from passsearch.report.run_record import RunRecord, read_record, read_run
@@ -100,6 +101,7 @@ __all__ = [
     "read_record",
     "read_run",
     "recommendation_text",
+    "regression_text",
     "report_page",
     "reproduction_text",
     "result_html",

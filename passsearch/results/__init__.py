@@ -60,6 +60,14 @@ if TYPE_CHECKING:
     )
     from passsearch.results.recommended import NetworkRecommendation, SearchBound
     from passsearch.results.record import Record
+    from passsearch.results.regression import (
+        Exchange,
+        KernelDifference,
+        MatchedBy,
+        Regression,
+        RegressionSide,
+        RegressionVerdict,
+    )
     from passsearch.results.rivals import FailedRival, MeanLatency, Rival, RivalComparison
     from passsearch.results.run import (
         BestOfCatalog,
@@ -135,6 +143,7 @@ __all__ = [
     "DeploymentRecord",
     "Deviation",
     "Device",
+    "Exchange",
     "ExploredSpace",
     "FailedCandidate",
     "FailedPipeline",
@@ -145,11 +154,13 @@ __all__ = [
     "JobProgress",
     "KeptBits",
     "KernelCall",
+    "KernelDifference",
     "KernelTimes",
     "Latency",
     "LayerPrecision",
     "LayerStorage",
     "LayerWorth",
+    "MatchedBy",
     "MeanLatency",
     "MeasuredNetwork",
     "MeasuredPeaks",
@@ -179,6 +190,9 @@ __all__ = [
     "Record",
     "Reference",
     "RegionDecision",
+    "Regression",
+    "RegressionSide",
+    "RegressionVerdict",
     "RejectedWinner",
     "Reproducer",
     "Rival",
@@ -218,6 +232,7 @@ _MODULES = (
     "candidate",
     "network",
     "setup",
+    "regression",
     "rivals",
     "precision",
     "bits",

@@ -6,11 +6,17 @@ from passsearch.studies.certificate import check_certificate, explored_space, re
 from passsearch.studies.comparison import compare_candidates
 from passsearch.studies.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
 from passsearch.studies.profiling import profile_candidates
+from passsearch.studies.regression import find_regression, regression_side
+from passsearch.studies.regression_exchange import candidate_exchanges, setting_exchanges
+from passsearch.studies.regression_kernels import kernel_differences
+from passsearch.studies.regression_records import AFTER, BEFORE, RegressionFindings, RegressionQuestion, Variant
 from passsearch.studies.reproduction import REPORT as REPRODUCTION
 from passsearch.studies.reproduction import FaultQuestion, reproduce_fault
 from passsearch.studies.schedule_learning import learn_schedules
 
 __all__ = [
+    "AFTER",
+    "BEFORE",
     "CACHES",
     "CF22",
     "PAIRED",
@@ -18,15 +24,23 @@ __all__ = [
     "REPRODUCTION",
     "ComparisonOptions",
     "FaultQuestion",
+    "RegressionFindings",
+    "RegressionQuestion",
     "Side",
+    "Variant",
     "ablate_run",
     "audit_run",
+    "candidate_exchanges",
     "check_certificate",
     "compare_candidates",
     "explored_space",
+    "find_regression",
+    "kernel_differences",
     "learn_schedules",
     "profile_candidates",
     "read_closure",
     "recorded_sequence",
+    "regression_side",
     "reproduce_fault",
+    "setting_exchanges",
 ]

@@ -65,7 +65,7 @@ def install_engine(
         # Unless the user asks for a Python, an environment of another one will do.
         if installed is not None and _is_current(environment, installed, host=host if python else None):
             return installed
-        lock = _lock(environment, host)
+        lock = None if environment.version else _lock(environment, host)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             delete_partial_folders(folder)
@@ -133,7 +133,8 @@ def _is_current(environment: EngineEnvironment, installed: Path, *, host: HostPy
 
 def _marker(environment: EngineEnvironment, host: HostPython) -> dict[str, str]:
     """Return what tells an up-to-date environment from one of another Python or of other packages."""
-    content = _lock(environment, host).read_bytes() + environment.requirement.encode()
+    content = b"" if environment.version else _lock(environment, host).read_bytes()
+    content += environment.requirement.encode()
     return {"digest": sha256(content).hexdigest(), "python": host.version_text}
 
 
@@ -153,12 +154,17 @@ def _check_disk(environment: EngineEnvironment, folder: Path) -> None:
         )
 
 
-def _install_packages(environment: EngineEnvironment, pip: Pip, *, lock: Path, progress: Progress) -> None:
-    progress(f"fetching the packages of {environment.name} ({lock.name})")
-    pip.install(lock)
+def _install_packages(environment: EngineEnvironment, pip: Pip, *, lock: Path | None, progress: Progress) -> None:
+    if lock is not None:
+        progress(f"fetching the packages of {environment.name} ({lock.name})")
+        pip.install(lock)
     if environment.requirement:
         progress(f"fetching {environment.requirement}")
-        pip.resolve(environment.requirement, locks=(lock,))
+        pip.resolve(environment.requirement, locks=(lock,) if lock else ())
+    # What the adapter needs beside an engine of another version, which may contradict the versions of the lock file.
+    for module in environment.modules[1:] if environment.version else ():
+        progress(f"fetching {module}")
+        pip.resolve(module, locks=())
     delete_scripts(pip.python.parent)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from passsearch.dialects import Version
-from passsearch.errors import EnvironmentFault
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.toolchain.host_python import HostPython
 
 VENV_TIMEOUT_S = 300.0
@@ -40,6 +40,7 @@ _LOCK_OPTIONS = ("--require-hashes", "--no-deps")
 
 _PIN = re.compile(r"^[\w.-]+==[\w.+!-]+", re.MULTILINE)
 _UNAVAILABLE = re.compile(r"No matching distribution found for (\S+)")
+_OFFERED = re.compile(r"satisfies the requirement (\S+==\S+) \(from versions: ([^)]*)\)")
 _UNREACHABLE = re.compile(r"Max retries|ConnectTimeout|NewConnectionError|Temporary failure|ReadTimeout")
 
 _log = logging.getLogger(__name__)
@@ -139,7 +140,12 @@ class Pip:
         if result.returncode:
             raise self._fault(result, name=name, wheels=wheels)
 
-    def _fault(self, result: "subprocess.CompletedProcess[str]", *, name: str, wheels: str) -> EnvironmentFault:
+    def _fault(self, result: "subprocess.CompletedProcess[str]", *, name: str, wheels: str) -> PassSearchError:
+        offered = _OFFERED.search(result.stderr)
+        versions = [] if offered is None else [each for each in offered[2].split(", ") if each != "none"]
+        if offered is not None and versions:
+            last = ", ".join(versions[-8:])
+            return UserError(f"There is no `{offered[1]}` for this Python; the last versions are: {last}.")
         missing = _UNAVAILABLE.search(result.stderr)
         if missing or _UNREACHABLE.search(result.stderr):
             subject = missing[1] if missing else f"the packages of {name}"

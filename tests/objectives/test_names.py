@@ -21,6 +21,7 @@ OTHER_MEANINGS = {
     ("batch/jobs_file.py", "memory"): OPTION,
     ("cli/bench.py", "memory"): OPTION,
     ("cli/options.py", "memory"): OPTION,
+    ("cli/regress.py", "memory"): OPTION,
     ("dialects/relax/padding.py", "power"): OPERATOR,
     ("dialects/relax/phases.py", "memory"): "a phase of a compilation",
     ("evaluate/session.py", "memory"): CACHE,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,17 @@ class GraphExecutable(Executable):
 
         The profiler runs three inferences before the one that it times.
         """
+        calls = self._profiled_calls(inputs)
+        if calls is None:
+            return None
+        return [(str(call["Name"]), call["Duration (us)"].microseconds * 1e-6) for call in calls]
+
+    def kernel_shapes(self, inputs: Mapping[str, Array]) -> Sequence[str] | None:
+        """Return the shapes of the arguments of every kernel call."""
+        calls = self._profiled_calls(inputs)
+        return None if calls is None else [_shapes(str(call.get("Argument Shapes", ""))) for call in calls]
+
+    def _profiled_calls(self, inputs: Mapping[str, Array]) -> Sequence[Mapping[str, Any]] | None:
         # Not by ``tvm.contrib.debugger``, which leaves a folder behind for every network.
         create = tvm.get_global_func("tvm.graph_executor_debug.create", allow_missing=True)
         if self._has_events or create is None:
@@ -78,8 +90,13 @@ class GraphExecutable(Executable):
             # address they take up to a tenth more or less time.
             self._module, self._has_profiler = self._load(create), True
         self._set_inputs(inputs)
-        calls = self._module.module["profile"]([]).calls
-        return [(str(call["Name"]), call["Duration (us)"].microseconds * 1e-6) for call in calls]
+        calls: Sequence[Mapping[str, Any]] = self._module.module["profile"]([]).calls
+        return calls
+
+
+def _shapes(text: str) -> str:
+    """Return types as the profiler writes them, ``float32[1, 3], float32[8]``, as shapes: ``1x3 8``."""
+    return " ".join(each.replace(", ", "x") or "scalar" for each in re.findall(r"\[([^]]*)\]", text))
 
 
 def artifact_digest(folder: Path) -> str:

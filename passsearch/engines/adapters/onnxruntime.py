@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 
 from passsearch.core.engine_environment import EngineEnvironment
@@ -12,9 +13,11 @@ from passsearch.engines.contract import (
     REQUIREMENTS,
     Array,
     Inputs,
+    KernelCall,
     Request,
     count_threads,
     fastest_calls,
+    shape_text,
     started_threads,
 )
 
@@ -26,24 +29,35 @@ CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 class OnnxRuntime:
     """A session with bound inputs; outputs are not copied."""
 
-    def __init__(self, model: str, *, threads: int | None, inputs: Inputs, optimise: bool, device: str) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        threads: int | None,
+        inputs: Inputs,
+        optimise: bool,
+        device: str,
+        options: Mapping[str, Any],
+    ) -> None:
         import onnxruntime as ort
 
         self._onnxruntime, self._device, self._model = ort, device, model
 
-        options, threads_before = ort.SessionOptions(), count_threads()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads or 0, 1
+        own, threads_before = ort.SessionOptions(), count_threads()
+        own.intra_op_num_threads, own.inter_op_num_threads = threads or 0, 1
         level = ort.GraphOptimizationLevel
-        options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
-        self._options, self._session = options, ort.InferenceSession(model, options, providers=_providers(ort, device))
+        own.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+        for name, value in options.items():
+            _set_option(ort, own, name, value)
+        self._options, self._session = own, ort.InferenceSession(model, own, providers=_providers(ort, device))
         # It only warns if CUDA is missing, and runs on the CPU.
         if device != "cpu" and self._session.get_providers()[0] != CUDA:
             raise RuntimeError("ONNX Runtime cannot load CUDA or finds no GPU, and would run on the CPU")
         self._inputs = inputs
         self._binding = self._bind(self._session)
-        self.threads = threads or started_threads(threads_before)
+        self.threads = own.intra_op_num_threads or started_threads(threads_before)
         self.versions = {"onnxruntime": ort.__version__}
-        self.settings = {"graph_optimization_level": options.graph_optimization_level.name}
+        self.settings = {"graph_optimization_level": own.graph_optimization_level.name, **options}
 
     def _bind(self, session: Any) -> Any:
         binding = session.io_binding()
@@ -70,7 +84,7 @@ class OnnxRuntime:
         session = self._session
         return [partial(session.run_with_iobinding, self._bind(session)) for _ in range(count)]
 
-    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+    def kernels(self, runs: int) -> Sequence[KernelCall]:
         """Return the nodes of the optimised graph, by the profiler of another session."""
         if self._device != "cpu":
             raise NotImplementedError("its profiler times the launches of kernels on a GPU, not the kernels")
@@ -83,16 +97,37 @@ class OnnxRuntime:
                 session.run_with_iobinding(binding)
             events = json.loads(Path(session.end_profiling()).read_text())
         nodes = sorted((each for each in events if _is_kernel(each)), key=lambda each: each["ts"])
-        calls = [(f"{each['args']['op_name']} {each['args']['node_index']}", 1e-6 * each["dur"]) for each in nodes]
+        calls = [_call(each) for each in nodes]
         size, rest = divmod(len(calls), runs + 1)
         by_run = [calls[place * size : (place + 1) * size] for place in range(runs + 1)]
-        if rest or any([name for name, _ in each] != [name for name, _ in by_run[0]] for each in by_run):
+        if rest or any([call.name for call in each] != [call.name for call in by_run[0]] for each in by_run):
             raise NotImplementedError("the runs have different nodes")
         return fastest_calls(by_run[1:])
 
 
+def _set_option(ort: Any, options: Any, name: str, value: Any) -> None:
+    """Set an attribute of the session's options, by the name of its value if that is one of a list, or an entry."""
+    if not hasattr(options, name):
+        options.add_session_config_entry(name, str(value))
+        return
+    kind = type(getattr(options, name))
+    if isinstance(value, str) and kind is not str:
+        if value not in kind.__members__:
+            raise ValueError(f"`{name}` is one of {', '.join(kind.__members__)}; got `{value}`")
+        value = kind.__members__[value]
+    setattr(options, name, value)
+
+
 def _is_kernel(event: Mapping[str, Any]) -> bool:
     return event.get("cat") == "Node" and str(event.get("name")).endswith("_kernel_time")
+
+
+def _call(event: Mapping[str, Any]) -> KernelCall:
+    about = event["args"]
+    # A list with one item for each argument, which maps its type to its shape.
+    shapes = [shape for entry in about.get("input_type_shape", ()) for shape in entry.values()]
+    name = f"{about['op_name']} {about['node_index']}"
+    return KernelCall(name, 1e-6 * event["dur"], about["op_name"], shape_text(shapes))
 
 
 def _providers(ort: Any, device: str) -> list[Any]:
@@ -104,7 +139,13 @@ def _providers(ort: Any, device: str) -> list[Any]:
 
 
 def open_engine(
-    model: str, *, threads: int | None, inputs: Inputs, optimise: bool = True, device: str = "cpu"
+    model: str,
+    *,
+    threads: int | None,
+    inputs: Inputs,
+    optimise: bool = True,
+    device: str = "cpu",
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> OnnxRuntime:
-    """Load a model file; without ``optimise`` its graph runs as it is."""
-    return OnnxRuntime(model, threads=threads, inputs=inputs, optimise=optimise, device=device)
+    """Load a model file; without ``optimise`` its graph runs as it is. ``options`` are those of the session."""
+    return OnnxRuntime(model, threads=threads, inputs=inputs, optimise=optimise, device=device, options=options)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, KernelCall, Request
 
 ENVIRONMENT = EngineEnvironment(
     "tensorrt",
@@ -58,7 +58,7 @@ class TensorRt:
         """Return contexts of one engine, each with a stream of its own."""
         return [self._bind(self._inputs).run for _ in range(count)]
 
-    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+    def kernels(self, runs: int) -> Sequence[KernelCall]:
         """Refuse: layers were never profiled, as no GPU was at hand."""
         raise NotImplementedError("the profiler of TensorRT is not connected")
 

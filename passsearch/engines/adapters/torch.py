@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, KernelCall, Request
 
 ENVIRONMENT = EngineEnvironment(
     "torch", REQUIREMENTS, ("torch", "onnx"), disk_bytes=2_000_000_000, requirement="torch==2.13.0"
@@ -94,7 +94,7 @@ class Torch:
             self.torch.set_num_threads(self.threads)
         return [_Request(self, threads=each) for _ in range(parts)]
 
-    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+    def kernels(self, runs: int) -> Sequence[KernelCall]:
         """Return the operators and Inductor's kernels: the mean of the calls of a name, which the profiler adds up."""
         profiler = self.torch.profiler
         activity = profiler.ProfilerActivity.CUDA if self._has_queue else profiler.ProfilerActivity.CPU
@@ -112,18 +112,18 @@ class Torch:
         return mean_calls(sums, runs=runs)
 
 
-def mean_calls(sums: Sequence[tuple[str, int, float]], *, runs: int) -> list[tuple[str, float]]:
+def mean_calls(sums: Sequence[tuple[str, int, float]], *, runs: int) -> list[KernelCall]:
     """Return the calls of one inference, each with the mean seconds of its name.
 
     Args:
         sums: Name, number of calls and sum of their seconds, over all runs.
         runs: Number of inferences.
     """
-    calls: list[tuple[str, float]] = []
+    calls: list[KernelCall] = []
     for name, count, seconds in sums:
         # Work that is not done in every run, such as the growth of a pool of memory, counts as one call.
         each = max(1, round(count / runs))
-        calls += [(name, seconds / runs / each)] * each if seconds > 0 else []
+        calls += [KernelCall(name, seconds / runs / each)] * each if seconds > 0 else []
     return calls
 
 

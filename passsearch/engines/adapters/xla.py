@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request, usable_cores
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, KernelCall, Request, usable_cores
 
 ENVIRONMENT = EngineEnvironment("xla", REQUIREMENTS, ("jax", "onnx"), disk_bytes=1_000_000_000)
 ENGINES: dict[str, dict[str, Any]] = {"xla": {}}
@@ -48,7 +48,7 @@ class Xla:
         """Return calls of one function, which share XLA's pool of threads."""
         return [self.infer] * count
 
-    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+    def kernels(self, runs: int) -> Sequence[KernelCall]:
         """Refuse: JAX writes a trace for a viewer only."""
         raise NotImplementedError("JAX's profiler writes a trace for a viewer only")
 
