@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         recommend,
         reproduce,
         session,
+        try_kernel,
         tune,
     )
 
@@ -54,6 +55,7 @@ __all__ = [
     "recommend",
     "reproduce",
     "session",
+    "try_kernel",
     "tune",
 ]
 __version__ = "0.1.0"

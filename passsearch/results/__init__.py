@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         SequenceCount,
         SpaceGraph,
     )
+    from passsearch.results.trial import KernelTrial, TrialTimes, TriedKernel
 
 __all__ = [
     "BUSY_PERCENT",
@@ -144,6 +145,7 @@ __all__ = [
     "KeptBits",
     "KernelCall",
     "KernelTimes",
+    "KernelTrial",
     "Latency",
     "LayerPrecision",
     "LayerStorage",
@@ -193,6 +195,8 @@ __all__ = [
     "StepKind",
     "StoredWeights",
     "TimedRatio",
+    "TrialTimes",
+    "TriedKernel",
     "TriedPipeline",
     "UniformPrecision",
     "ValueRange",
@@ -231,6 +235,7 @@ _MODULES = (
     "profile",
     "batch",
     "ablation",
+    "trial",
 )
 
 

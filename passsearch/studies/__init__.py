@@ -6,6 +6,7 @@ from passsearch.studies.certificate import check_certificate, explored_space, re
 from passsearch.studies.comparison import compare_candidates
 from passsearch.studies.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
 from passsearch.studies.profiling import profile_candidates
+from passsearch.studies.referee import SLOWER, KernelQuestion, Trial, try_foreign_kernel
 from passsearch.studies.reproduction import REPORT as REPRODUCTION
 from passsearch.studies.reproduction import FaultQuestion, reproduce_fault
 from passsearch.studies.schedule_learning import learn_schedules
@@ -16,9 +17,12 @@ __all__ = [
     "PAIRED",
     "PROTOCOLS",
     "REPRODUCTION",
+    "SLOWER",
     "ComparisonOptions",
     "FaultQuestion",
+    "KernelQuestion",
     "Side",
+    "Trial",
     "ablate_run",
     "audit_run",
     "check_certificate",
@@ -29,4 +33,5 @@ __all__ = [
     "read_closure",
     "recorded_sequence",
     "reproduce_fault",
+    "try_foreign_kernel",
 ]
