@@ -324,11 +324,11 @@ class WorkerEvaluator:
 
     def ask_referee(self, request: Mapping[str, Any], *, state: str = "") -> dict[str, Any] | Failure:
         """Describe or build a kernel of a state, or check a foreign one in a process that may crash."""
-        access = {"access": self.session.dialect.kernel_access}
+        message = {"access": self.session.dialect.kernel_access, **request}
         if state:
-            answer = self.applier.compiler.ask("build", "referee", state=state, **access, **request)
+            answer = self.applier.compiler.ask("build", "referee", state=state, **message)
         else:
-            message = {"verb": "referee", **access, **request}
+            message["verb"] = "referee"
             answer = self._pool.ask(self._pool.timer, "measure", request=message, deadline_s=CHECK_S, once=True)
         return read_fact(answer, dict)
 

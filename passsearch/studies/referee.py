@@ -236,14 +236,14 @@ def _timed(evaluator: WorkerEvaluator, present: Candidate, foreign: Candidate, k
         options=ComparisonOptions(reads_consumption=False),
     )
     places = _require(evaluator.places_by_process(built, processes=len(samples.processes)))
-    pairs = [tuple([each.get(kernel, 0.0)] for each in process) for process in places]
-    if not all(one and other for (one,), (other,) in pairs):
+    seconds = [(one.get(kernel, 0.0), other.get(kernel, 0.0)) for one, other in places]
+    if not all(one and other for one, other in seconds):
         raise UserError(f"The network does not call `{kernel}` on the inputs that are timed.")
-    ratio, network = process_ratio(pairs), samples.ratio(1)
+    ratio, network = process_ratio([([one], [other]) for one, other in seconds]), samples.ratio(1)
     times = TrialTimes(
-        processes=len(pairs),
-        present_s=min(one for (one,), _ in pairs),
-        foreign_s=min(other for _, (other,) in pairs),
+        processes=len(seconds),
+        present_s=min(one for one, _ in seconds),
+        foreign_s=min(other for _, other in seconds),
         kernel=stated(ratio),
         network=stated(network),
     )

@@ -20,7 +20,7 @@ from passsearch.dialects.shared import error_line, require_linker
 from passsearch.standalone.relax.cpu_schedules import PACKED
 from passsearch.standalone.relax.deployment.code_generation import C_CODE, compile_c
 from passsearch.standalone.relax.deployment.separate_weights import entries
-from passsearch.standalone.relax.graph_rewrites.replace_kernel import find_kernel, kernels_of, prototype
+from passsearch.standalone.relax.graph_rewrites.replace_kernel import kernels_of, prototype
 
 SYMBOL = "judged"
 """Name of the kernel in its library."""
@@ -37,10 +37,11 @@ class RelaxKernels:
 
     def describe(self, module: tvm.IRModule, kernel: str) -> KernelDescription:
         """Return a kernel of fixed sizes that writes its last parameters and no others."""
-        try:
-            name = find_kernel(module, self._full_name(module, kernel))
-        except ValueError as error:
-            raise CompileError(str(error)) from error
+        names = {name.name_hint.removesuffix(PACKED): name for name in kernels_of(module)}
+        # With packed weights it has a suffix, which tables leave out.
+        name = names.get(kernel.removesuffix(PACKED))
+        if name is None:
+            raise CompileError(f"there is no kernel `{kernel}`; the kernels are {', '.join(sorted(names)) or 'none'}")
         function = module[name]
         written = _written(function)
         is_output = [any(each.same_as(other) for other in written) for each in function.params]
@@ -53,11 +54,6 @@ class RelaxKernels:
         ]
         plain = name.name_hint.removesuffix(PACKED)
         return KernelDescription(name.name_hint, plain, tuple(parameters), prototype(function, plain))
-
-    def _full_name(self, module: tvm.IRModule, kernel: str) -> str:
-        """Return the name in the module; a kernel with packed weights has a suffix that tables leave out."""
-        names = {name.name_hint for name in kernels_of(module)}
-        return kernel + PACKED if kernel + PACKED in names else kernel
 
     def constants(self, module: tvm.IRModule, kernel: str) -> Mapping[int, Array]:
         """Return the constants among the arguments of the first call."""

@@ -103,8 +103,8 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
         executable = relax.build(network, target, relax_pipeline=None)
         codes = [str(module[name].attrs[C_CODE]) for name in kernels if C_CODE in (module[name].attrs or {})]
         compiled, options = compile_c(codes, target, Path(scratch), cc=linking.get("cc") or "cc")
-        options = {"options": options} if options else {}
-        executable.export_library(str(path), addons=[*objects, *compiled], **linking, **options)
+        linking |= {"options": options} if options else {}
+        executable.export_library(str(path), addons=[*objects, *compiled], **linking)
 
 
 def compile_c(codes: Iterable[str], target: tvm.target.Target, folder: Path, *, cc: str) -> tuple[list[str], list[str]]:
