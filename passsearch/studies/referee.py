@@ -4,6 +4,7 @@ Every check is a request to a process of its own: a kernel that crashes is refus
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,8 +27,7 @@ FASTER, SLOWER, EQUAL = "faster", "slower", "no certain difference"
 THREADS = (1, 2, 4)
 SIDES = ("behind", "before")
 
-_TOLD = 3
-"""Number of problems that one check names."""
+_NUMBERS = re.compile(r"[\d.,]+(e[+-]\d+)?")
 
 _log = logging.getLogger(__name__)
 
@@ -219,10 +219,15 @@ class _Referee:
 
 
 def _problem(answer: list[str] | Failure) -> str:
+    """Return problems in words, those that differ in numbers or inputs only as one; empty if there are none."""
     if isinstance(answer, Failure):
         return f"{answer.kind}: {answer.reason}"
-    more = len(answer) - _TOLD
-    return "; ".join(answer[:_TOLD]) + (f"; and {more} more" if more > 0 else "")
+    groups: dict[str, list[str]] = {}
+    for text in answer:
+        kind = text.partition(": ")[2] or text
+        groups.setdefault(_NUMBERS.sub("", kind), []).append(text)
+    words = [own[0] + (f", and {len(own) - 1} more" if len(own) > 1 else "") for own in groups.values()]
+    return "; ".join(words)
 
 
 def _timed(evaluator: WorkerEvaluator, present: Candidate, foreign: Candidate, kernel: str) -> tuple[TrialTimes, str]:

@@ -36,8 +36,9 @@ C_TYPES = {
 }
 """Types of elements in C, of which the first is proposed."""
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-_DEFINITION = re.compile(r"(?P<before>[^;{}\n]*)\bvoid\s+(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)\s*\{")
+_LEFT_OUT = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
+"""Comments and directives of the preprocessor."""
+_DEFINITION = re.compile(r"(?P<before>[^;{}]*)\bvoid\s+(?P<name>\w+)\s*\((?P<parameters>[^()]*)\)\s*\{")
 _POINTER = re.compile(r"(?P<type>[\w ]+?)\s*\*\s*\w*")
 _QUALIFIER = re.compile(r"\b(?:const|restrict|__restrict__|__restrict|volatile)\b")
 
@@ -158,9 +159,8 @@ def _calling(present: Any, code: str, file: str) -> Any:
 
 def _pointers(code: str, file: str) -> tuple[str, list[str]]:
     """Return the name of the one function in C that others may call, and what its parameters point to."""
-    found = [
-        each for each in _DEFINITION.finditer(_COMMENT.sub(" ", code)) if not re.search(r"\bstatic\b", each["before"])
-    ]
+    plain = _LEFT_OUT.sub(" ", code)
+    found = [each for each in _DEFINITION.finditer(plain) if not re.search(r"\bstatic\b", each["before"])]
     if len(found) != 1:
         raise ValueError(f"`{file}` has {len(found)} functions `void NAME(…)` that are not static; it must have one")
     if not file.endswith(".c") and not re.search(r'extern\s+"C"', code):
