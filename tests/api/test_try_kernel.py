@@ -76,9 +76,9 @@ WRONG = {
     "NaN": (code("y[i] = v > 0 ? v : 0;"), "nasty inputs", "NaN is in other places"),
     "memory": (code(f"v += 0 * x[i + {SIZE}]; {RELU}"), "memory", "it reads behind the end of `x`"),
     "margin": (code(RELU, after=f"y[{SIZE}] = 0;"), "memory", "it writes behind the end of `"),
-    "before": (code(RELU, after="y[-1] = 0;"), "memory", "it writes before the begin of `"),
+    "before": (code(RELU, after="y[-1] = 0;"), "memory", "it writes beside `compute_intermediate`"),
     "unwritten": (code(f"if (i < {SIZE - 4}) {RELU}"), "output", "4 of 240 values of output 1 are not written"),
-    "accumulates": (code("y[i] += v < 0 ? 0 : v;"), "output", "output 1 depends on what was in its memory"),
+    "accumulates": (code("y[i] += v < 0 ? 0 : v;"), "output", "values of output 1 are not written"),
     "input": (code(RELU, after="((float *)x)[0] = 1;"), "usual inputs", "it changes its input `x`"),
     "restored input": (
         code(RELU, before="volatile float *p = (float *)x; float kept = *p; *p = 1; *p = kept;"),
