@@ -131,7 +131,9 @@ def network(path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def judge(name: str, folder: Path, evaluator: WorkerEvaluator, candidate: Candidate) -> dict[str, Any]:
+def judge(
+    name: str, folder: Path, evaluator: WorkerEvaluator, candidate: Candidate, *, is_timed: bool
+) -> dict[str, Any]:
     """Return what the referee says of one kernel."""
     code = (RIGHT | WRONG)[name]
     kernel = SOFTMAX_NAME if code.startswith(SOFTMAX.partition("{")[0]) else PRODUCT_NAME
@@ -147,9 +149,9 @@ def judge(name: str, folder: Path, evaluator: WorkerEvaluator, candidate: Candid
         code = HEAD.format(sizes="\n".join(f"#define {key} {value}" for key, value in sizes.items())) + code
     file = folder / f"{name.replace(' ', '_')}{suffix}"
     file.write_text(code)
-    question = KernelQuestion(candidate, kernel, file, file.name, sha256(code.encode()).hexdigest())
+    question = KernelQuestion(candidate, kernel, file, file.name, sha256(code.encode()).hexdigest(), is_timed)
     said = try_foreign_kernel(evaluator, question, progress=_quiet).document.to_json()
-    note(f"{name}: {said['verdict'] or said['reason']}")
+    note(f"{name}: {said['verdict'] or said['reason'] or 'right'}")
     kept = ("admitted", "reason", "verdict", "times", "seconds")
     refused = [check["name"] for check in said["checks"] if not check["ok"]]
     return {"right": name in RIGHT, "refused_by": refused, **{key: said[key] for key in kept}}
@@ -161,7 +163,7 @@ def _quiet(text: str, done: int, total: int) -> None:
 
 def main() -> None:
     """Judge the kernels and write what was said."""
-    given = options(__doc__, ("names", tuple(RIGHT | WRONG)), processes=5, toolchain="relax")
+    given = options(__doc__, ("names", tuple(RIGHT | WRONG)), processes=5, toolchain="relax", untimed=False)
     usual, rows = MeasurementPlans(comparison_processes=given.processes), dict[str, Any]()
     # The network takes a tenth of a millisecond.
     rounds, places = replace(usual.final_rounds, run_s=0.005), replace(usual.places, longest_s=0.5, attempts=1)
@@ -174,7 +176,10 @@ def main() -> None:
             session = evaluator.session
             candidate = recommended_sequences(session, analyze_network(session, evaluator.network.summary))[0]
             for name in given.names:
-                rows = {**read(FILE).get("kernels", {}), name: judge(name, folder, evaluator, candidate)}
+                rows = {
+                    **read(FILE).get("kernels", {}),
+                    name: judge(name, folder, evaluator, candidate, is_timed=not given.untimed),
+                }
                 write(FILE, {**provenance(session), "kernels": rows})
     wrong = [name for name, row in rows.items() if row["right"] != row["admitted"]]
     note(f"{len(rows)} kernels, judged wrongly: {', '.join(wrong) or 'none'}")

@@ -42,6 +42,7 @@ class KernelQuestion:
         file: The foreign kernel; ``None`` to be told how it has to begin.
         name: Name of the user's file, of which ``file`` is a copy.
         sha256: Digest of the file.
+        is_timed: False to check it only.
     """
 
     candidate: Candidate
@@ -49,6 +50,7 @@ class KernelQuestion:
     file: Path | None = None
     name: str = ""
     sha256: str = ""
+    is_timed: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def try_foreign_kernel(
             checks.append(check)
     refusal = next((check for check in checks if not check.ok), None)
     times, verdict = None, ""
-    if checks and refusal is None:
+    if checks and refusal is None and question.is_timed:
         progress("timing the kernel in its place", 0, 0)
         times, verdict = _timed(evaluator, question.candidate, foreign, described["shown"])
     document = KernelTrial(
