@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         regress,
         reproduce,
         session,
+        try_kernel,
         tune,
     )
 
@@ -56,6 +57,7 @@ __all__ = [
     "regress",
     "reproduce",
     "session",
+    "try_kernel",
     "tune",
 ]
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ from passsearch.api.recommending import recommend
 from passsearch.api.regressing import regress
 from passsearch.api.reproducing import reproduce
 from passsearch.api.results import AppliedPipeline, Recommendation
+from passsearch.api.trying import try_kernel
 from passsearch.api.tuning import Best, TuneResult, audit, tune
 from passsearch.api.tvm_pass import pipeline
 from passsearch.standalone.deployment.machine_pool import InputError
@@ -46,5 +47,6 @@ __all__ = [
     "regress",
     "reproduce",
     "session",
+    "try_kernel",
     "tune",
 ]

@@ -201,7 +201,7 @@ def _compile(
         candidate, built = _best(tried)
         form, decision = call_form(evaluator.session.model), None
         choice = _choice(candidate, tried if named is None else [])
-        export = partial(_export, evaluator, folder=folder, form=form, open_reason=open_reason)
+        export = partial(export_candidate, evaluator, folder=folder, form=form, open_reason=open_reason)
         built_s = monotonic() - start - imported_s
         if request is None:
             report("exporting", 0, 0)
@@ -337,7 +337,7 @@ def _choice(candidate: Candidate, recommended: Sequence[_Tried]) -> str:
     return f"were chosen by the network's features{timed}, without a search (sequence {candidate.name})"
 
 
-def _export(
+def export_candidate(
     evaluator: WorkerEvaluator, candidate: Candidate, choice: str, *, folder: Path, form: CallForm, open_reason: str
 ) -> Path:
     """Write the deployment folder and build it by its own script, all checks included."""

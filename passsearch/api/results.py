@@ -28,6 +28,7 @@ from passsearch.report import (
     reproduction_text,
     space_html,
     space_text,
+    trial_text,
 )
 from passsearch.search import NetworkAnalysis
 
@@ -51,6 +52,13 @@ class Reproduction(dict[str, Any]):
 
     def __repr__(self) -> str:
         return printable(reproduction_text(self), keep="\n")
+
+
+class KernelTrial(dict[str, Any]):
+    """The result of ``try_kernel``; its items are those of ``passsearch try --json``."""
+
+    def __repr__(self) -> str:
+        return printable(trial_text(results.KernelTrial.from_json(self)), keep="\n")
 
 
 @dataclass(frozen=True, repr=False)

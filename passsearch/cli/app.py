@@ -28,6 +28,7 @@ from passsearch.cli import (
     reproduce,
     run,
     runs,
+    trying,
 )
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
@@ -85,6 +86,7 @@ def application() -> typer.Typer:
     app.command()(apply.apply)
     app.command()(regress.regress)
     app.command()(reproduce.reproduce)
+    app.command(name="try")(trying.try_kernel)
     app.command()(explore.explore)
     app.command()(network.compare)
     app.command()(bench.bench)

@@ -74,6 +74,8 @@ class Dialect:
             worker. Empty if the dialect has none.
         weight_rounding: ``module:function`` that makes a ``passsearch.dialects.rounding.Rounding`` of a module; loaded
             only in a worker. Empty for a dialect that narrows no weights.
+        kernel_access: ``module:Class`` of a ``passsearch.dialects.foreign_kernel.KernelAccess``; loaded only in a
+            worker. Empty for a dialect whose kernels cannot be replaced.
         tiles_for_threads: True if schedules take account of the number of threads, the target's ``num-cores``.
         has_cases: True if one build can have several entry functions, so that cases can be weighed.
     """
@@ -99,6 +101,7 @@ class Dialect:
     drops_nan: frozenset[str] = frozenset()
     padding_prover: str = ""
     weight_rounding: str = ""
+    kernel_access: str = ""
     tiles_for_threads: bool = False
     has_cases: bool = False
 

@@ -46,6 +46,9 @@ from passsearch.toolchain import cache_folder, run_limit_bytes
 LEAST_RACE_S, RACE_SHARE = 0.5, 0.05
 """Shortest race of a candidate, in seconds, and the share of a run's time limit that it may take if that is longer."""
 
+CHECK_S = 120.0
+"""Longest time of one check of a foreign kernel, in seconds."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -307,6 +310,27 @@ class WorkerEvaluator:
 
         times = read_fact(self._facts.recall_or_record("places", key, measure), PlaceTimes.from_fact)
         return () if isinstance(times, Failure) else times
+
+    def places_by_process(
+        self, artifacts: Sequence[Built], *, processes: int
+    ) -> list[list[Mapping[str, float]]] | Failure:
+        """Return by process and artifact the seconds of every kernel, timed where the network calls it."""
+        failed = self._restore_all(artifacts)
+        plan = replace(self.plans.places, processes=processes)
+        answers = [failed] if failed else self._timing.each_in_places([str(each.folder) for each in artifacts], plan)
+        if "failure" in answers[-1]:
+            return Failure.from_json(answers[-1]["failure"])
+        return [[each["kernels"] if each else {} for each in answer["places"]] for answer in answers]
+
+    def ask_referee(self, request: Mapping[str, Any], *, state: str = "") -> dict[str, Any] | Failure:
+        """Describe or build a kernel of a state, or check a foreign one in a process that may crash."""
+        message = {"access": self.session.dialect.kernel_access, **request}
+        if state:
+            answer = self.applier.compiler.ask("build", "referee", state=state, **message)
+        else:
+            message["verb"] = "referee"
+            answer = self._pool.ask(self._pool.timer, "measure", request=message, deadline_s=CHECK_S, once=True)
+        return read_fact(answer, dict)
 
     def profile(self, candidates: Sequence[Candidate], *, energy: bool) -> tuple[NetworkProfile, ...] | Failure:
         """Return the times of all calls of candidates' kernels; see ``NetworkProfiler``.

@@ -186,6 +186,7 @@ class WorkerPool:
         step: str = "",
         extra_s: float = 0.0,
         deadline_s: float = math.inf,
+        once: bool = False,
     ) -> dict[str, Any]:
         """Send a request; an error of the candidate becomes a typed failure in the answer.
 
@@ -199,12 +200,13 @@ class WorkerPool:
             step: Pass that a failure names.
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
             deadline_s: Longest time of the request, if it is shorter than that of its verb.
+            once: True for a request that is made to find failures, which is not tried again.
         """
         left_s = self.left_s() if request["verb"] in CUT_BY_RUN else math.inf
         deadline_s = min(self._session.limits.deadline_of(request["verb"]), deadline_s, left_s) + extra_s
         interruptions = self._interruptions
         answer = self._ask_once(worker, stage, request=request, step=step, deadline_s=deadline_s)
-        if self._interruptions != interruptions:
+        if once or self._interruptions != interruptions:
             return answer
         kind, trouble = answer.get("failure", {}).get("kind"), self._trouble(answer)
         if kind not in RETRIED and not trouble:

@@ -143,6 +143,10 @@ class Timing:
             "whole_s": [[each and each["whole_s"] for each in places] for places in by_artifact],
         }
 
+    def each_in_places(self, folders: Sequence[str], plan: PlacePlan) -> list[Fact]:
+        """Return the answer of each new process that times kernels in their places, up to the first failure."""
+        return self._in_processes("places", folders, plan, of="places")
+
     def profile(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
         """Return the time of every call of every artifact, and of its whole inference, by process."""
         answers = self._in_processes("profile", folders, plan, of="profiles")

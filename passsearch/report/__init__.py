@@ -53,6 +53,7 @@ from passsearch.report.runs_table import runs_side_by_side_text
 from passsearch.report.sequence import search_sentence
 from passsearch.report.state_graph import state_graph_svg
 from passsearch.report.text import candidate_text, result_text
+from passsearch.report.trial import trial_text
 from passsearch.report.verdict import verdict_text
 
 __all__ = [
@@ -114,6 +115,7 @@ __all__ = [
     "space_text",
     "state_graph_svg",
     "toolchains_text",
+    "trial_text",
     "verdict_text",
     "zoo_text",
 ]

@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         SequenceCount,
         SpaceGraph,
     )
+    from passsearch.results.trial import KernelTrial, TrialTimes, TriedKernel
 
 __all__ = [
     "BUSY_PERCENT",
@@ -156,6 +157,7 @@ __all__ = [
     "KernelCall",
     "KernelDifference",
     "KernelTimes",
+    "KernelTrial",
     "Latency",
     "LayerPrecision",
     "LayerStorage",
@@ -211,6 +213,8 @@ __all__ = [
     "StepKind",
     "StoredWeights",
     "TimedRatio",
+    "TrialTimes",
+    "TriedKernel",
     "TriedPipeline",
     "UniformPrecision",
     "ValueRange",
@@ -250,6 +254,7 @@ _MODULES = (
     "profile",
     "batch",
     "ablation",
+    "trial",
 )
 
 

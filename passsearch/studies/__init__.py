@@ -6,6 +6,7 @@ from passsearch.studies.certificate import check_certificate, explored_space, re
 from passsearch.studies.comparison import compare_candidates
 from passsearch.studies.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
 from passsearch.studies.profiling import profile_candidates
+from passsearch.studies.referee import SLOWER, KernelQuestion, Trial, try_foreign_kernel
 from passsearch.studies.regression import find_regression, regression_side
 from passsearch.studies.regression_exchange import candidate_exchanges, setting_exchanges
 from passsearch.studies.regression_kernels import kernel_differences
@@ -22,11 +23,14 @@ __all__ = [
     "PAIRED",
     "PROTOCOLS",
     "REPRODUCTION",
+    "SLOWER",
     "ComparisonOptions",
     "FaultQuestion",
+    "KernelQuestion",
     "RegressionFindings",
     "RegressionQuestion",
     "Side",
+    "Trial",
     "Variant",
     "ablate_run",
     "audit_run",
@@ -43,4 +47,5 @@ __all__ = [
     "regression_side",
     "reproduce_fault",
     "setting_exchanges",
+    "try_foreign_kernel",
 ]

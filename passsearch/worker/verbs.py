@@ -42,6 +42,8 @@ from passsearch.measure.after import AfterCheck, after_check
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
 from passsearch.measure.source import source_outputs
+from passsearch.worker.network_request import source_of, types_to_json
+from passsearch.worker.referee import judge
 from passsearch.worker.rounding import compare_rounded
 from passsearch.worker.state_cache import StateCache, resident_bytes
 from passsearch.worker.variants import time_variants
@@ -50,7 +52,7 @@ Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
 FORKING_VERBS = frozenset(
-    "build verify measure consume expect check variants places profile consume_kernels round".split()  # noqa: SIM905
+    "build verify measure consume expect check variants places profile consume_kernels round referee".split()  # noqa: SIM905
 )
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
@@ -73,7 +75,7 @@ class Verbs:
     def do_load(self, request: Request) -> Answer:
         """Import a model file; answers its state, inputs and, on demand, its summary."""
         start = time.perf_counter()
-        source = _source(request["source"])
+        source = source_of(request["source"])
         module = self._bridge.load(source)
         seconds = time.perf_counter() - start
         answer = {"seconds": seconds, "summary": None, **self._calls(module, source)}
@@ -91,10 +93,10 @@ class Verbs:
             UserError: A case does not state all sizes that stay symbolic.
         """
         if not source.cases:
-            return {"inputs": _types_to_json(self._bridge.inputs(module))}
+            return {"inputs": types_to_json(self._bridge.inputs(module))}
         typed = [replace(case, inputs=self._inputs(module, case, batch=source.batch)) for case in source.cases]
         inputs = {case.full_name(name): kind for case in typed for name, kind in case.inputs.items()}
-        return {"inputs": _types_to_json(inputs), "cases": [case.to_json() for case in typed]}
+        return {"inputs": types_to_json(inputs), "cases": [case.to_json() for case in typed]}
 
     def _inputs(self, module: Module, case: Case, *, batch: int | None) -> Mapping[str, TensorType]:
         inputs = self._bridge.inputs(module, case.entry)
@@ -105,12 +107,12 @@ class Verbs:
 
     def do_import(self, request: Request) -> Answer:
         """Import a model file and write it in the compiler's own format, which every other worker loads."""
-        self._bridge.save_with_external_weights(self._bridge.load(_source(request["source"])), Path(request["path"]))
+        self._bridge.save_with_external_weights(self._bridge.load(source_of(request["source"])), Path(request["path"]))
         return {}
 
     def do_source(self, request: Request) -> Answer:
         """Run the network by its own framework; its outputs become those that all others are compared with."""
-        network = self._bridge.open_source(_source(request["source"]))
+        network = self._bridge.open_source(source_of(request["source"]))
         return source_outputs(network, request)
 
     def do_hold(self, request: Request) -> Answer:
@@ -154,7 +156,7 @@ class Verbs:
 
     def _reach(self, request: Request) -> tuple[Module, dict[str, float]]:
         """Return an imported network after a pipeline, and the seconds that the passes took by part of a compile."""
-        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
+        module, apply_s = self._bridge.load(source_of(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
         for step in request["passes"]:
             module, seconds = self._apply(module, _pass(step), request=step)
             apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
@@ -278,7 +280,7 @@ class Verbs:
 
     def do_deviations(self, request: Request) -> Answer:
         """Import and build a network, and answer the deviation of each of its outputs on the inputs of one case."""
-        self._build(self._bridge.load(_source(request["source"])), request)
+        self._build(self._bridge.load(source_of(request["source"])), request)
         inputs = case_inputs(CheckInputs.from_json(request["inputs"]), request["case"])
         computed = self._open(request["folder"], request).run(inputs)
         with np.load(request["expected"]) as file:
@@ -298,6 +300,11 @@ class Verbs:
         network = rounding.open(Artifact(Path(request["folder"]), 0, None), request["device"])
         layers = [] if request["choices"] else [asdict(each) for each in rounding.layers]
         return {"layers": layers, **compare_rounded(rounding, network, request)}
+
+    def do_referee(self, request: Request) -> Answer:
+        """Describe or build a kernel, or run one check of a foreign one in its place."""
+        access = _function(request["access"])(self._bridge)
+        return judge(access, self._bridge, lambda: self._module(request), request)
 
     def release(self) -> None:
         """Give back the memory that the last request has used and the next one may not need."""
@@ -355,22 +362,6 @@ def _function(text: str) -> Callable[..., Any]:
     return function
 
 
-def _source(data: Request) -> ModelSource:
-    parameters = Path(data["parameters"]) if "parameters" in data else None
-    cases = tuple(Case.from_json(case) for case in data.get("cases", ()))
-    return ModelSource(
-        Path(data["path"]),
-        data["format"],
-        _types(data["inputs"]),
-        data.get("batch"),
-        parameters,
-        function=data.get("function", ""),
-        cases=cases,
-        case_paths={name: Path(path) for name, path in data.get("case_paths", {}).items()},
-        original=data.get("original", ""),
-    )
-
-
 def _check_of(request: Request) -> AfterCheck | None:
     """Return the check of artifacts that were timed; ``None`` where there is no reference."""
     if not request.get("reference"):
@@ -385,14 +376,6 @@ def _after(executables: Sequence[Executable], request: Request) -> Answer:
 
 def _timed_inputs(request: Request) -> dict[str, Array]:
     return timed_inputs(CheckInputs.from_json(request["inputs"]))
-
-
-def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:
-    return {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in data.items()}
-
-
-def _types_to_json(types: Mapping[str, TensorType]) -> Answer:
-    return {name: [list(kind.shape), kind.dtype] for name, kind in types.items()}
 
 
 def _pass(data: Request) -> PassSpec:

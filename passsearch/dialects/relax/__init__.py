@@ -23,6 +23,7 @@ DIALECT = Dialect(
     checker="passsearch.dialects.relax.check:check_entry",
     padding_prover="passsearch.dialects.relax.padding:prove_padding",
     weight_rounding="passsearch.dialects.relax.rounded_network:WeightRounding",
+    kernel_access="passsearch.dialects.relax.foreign_kernels:RelaxKernels",
     # Relax has no opt levels; the levels here are those of ``lowering.py``.
     baselines=(
         Candidate(build=BuildOptions(opt_level=0), name="none"),

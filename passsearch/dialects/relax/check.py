@@ -263,6 +263,8 @@ _CASES: dict[str, PassCase] = {
     "PairProducts": PassCase(_quantized_product, (_INTEGERS, *_GROUPS, "FuseTIR")),
     "RemoveRedundantReshape": PassCase(_double_reshape),
     "ReorderPermuteDimsAfterConcat": PassCase(_joined_transposes),
+    # It reads the user's file.
+    "ReplaceKernel": PassCase(_conv_bias_relu, must_change=False, can_run=False),
     "RewriteDataflowReshape": PassCase(_reshape_between, _LOOPS),
     "ScheduleCPU": PassCase(_conv_bias_relu, (*_GROUPS, "FuseTIR")),
     "ScheduleRows": PassCase(_softmax, _LOOPS),

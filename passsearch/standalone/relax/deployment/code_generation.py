@@ -9,6 +9,7 @@ remainders of powers of two keep places of 64 bits, for which LLVM checks both.
 """
 
 import functools
+import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -27,6 +28,9 @@ one program after the other, whatever number of threads calls it.
 
 MOST_THREADS = 16
 """Number of threads that generate code at most; each needs memory for LLVM."""
+
+C_CODE = "passsearch.c_code"
+"""Attribute of a function of loops: the code of the function in C or C++ that it calls (``ReplaceKernel``)."""
 
 _Made = TypeVar("_Made")
 
@@ -97,7 +101,36 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
 
         generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
         executable = relax.build(network, target, relax_pipeline=None)
-        executable.export_library(str(path), addons=objects, **linking)
+        codes = [str(module[name].attrs[C_CODE]) for name in kernels if C_CODE in (module[name].attrs or {})]
+        compiled, options = compile_c(codes, target, Path(scratch), cc=linking.get("cc") or "cc")
+        linking |= {"options": options} if options else {}
+        executable.export_library(str(path), addons=[*objects, *compiled], **linking)
+
+
+def compile_c(codes: Iterable[str], target: tvm.target.Target, folder: Path, *, cc: str) -> tuple[list[str], list[str]]:
+    """Compile functions in C or C++; return the files of their objects, and the options with which they are linked.
+
+    Raises:
+        RuntimeError: The compiler refuses one of them.
+    """
+    objects, options = [], []
+    cpu = str(target.attrs["mcpu"]) if "mcpu" in target.attrs else ""
+    for place, code in enumerate(codes):
+        is_cpp = 'extern "C"' in code
+        file, made = folder / f"foreign{place}.{'cc' if is_cpp else 'c'}", str(folder / f"foreign{place}.o")
+        file.write_text(code)
+        openmp = ["-fopenmp"] if "omp" in code else []
+        # Hidden, so that two libraries in one process may have functions of one name.
+        words = [cc, "-x", "c++" if is_cpp else "c", "-O3", "-fPIC", "-fvisibility=hidden", *openmp, "-c", "-o", made]
+        outcome = subprocess.run([*words, f"-march={cpu}", str(file)], capture_output=True, text=True, check=False)
+        if outcome.returncode or not cpu:  # the name of the processor may be one of LLVM's only
+            outcome = subprocess.run([*words, str(file)], capture_output=True, text=True, check=False)
+        if outcome.returncode:
+            lines = [line for line in outcome.stderr.splitlines() if "error" in line] or outcome.stderr.splitlines()
+            raise RuntimeError((lines[0] if lines else "the C compiler fails").replace(f"{file}:", "line "))
+        objects.append(made)
+        options += [each for each in [*openmp, *(["-lstdc++"] if is_cpp else [])] if each not in options]
+    return objects, options
 
 
 def are_independent(module: tvm.IRModule, kernels: Iterable[Any]) -> bool:
