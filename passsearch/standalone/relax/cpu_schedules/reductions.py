@@ -134,7 +134,7 @@ def _reduce_in_registers(schedule: Any, block: Any, reads: list[Access], spatial
 
     The last vector of an axis overlaps with the one before where vectors do not divide it.
     """
-    if not spatial or any(_stride(access, spatial[-1][1]) > MOST_STRIDE for access in reads):
+    if not spatial or any(stride(access, spatial[-1][1]) > MOST_STRIDE for access in reads):
         return False
     width = overlapping_lanes(spatial[-1][1].dom, lanes)
     if width < MIN_LANES or len(schedule.get(block.block_rv).writes) != 1:
@@ -157,6 +157,6 @@ def _reduce_in_registers(schedule: Any, block: Any, reads: list[Access], spatial
     return True
 
 
-def _stride(access: Access, axis: Any) -> float:
+def stride(access: Access, axis: Any) -> float:
     """Return the distance, in elements, of what is read for two neighbours along an axis."""
     return access.stride_bytes(axis) * access.size / max(access.bytes, 1)
