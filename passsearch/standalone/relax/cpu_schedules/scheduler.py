@@ -14,7 +14,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
 from .edits import KEPT, STEP_ELEMENTS, WIDENED
-from .elementwise import can_be_computed_twice, can_be_flat, is_uniform
+from .elementwise import can_be_computed_twice, can_be_flat, is_uniform, repeats
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns, widen_reductions
@@ -240,7 +240,9 @@ class Scheduler:
         lanes = (vector_lanes if may_overlap else dividing_lanes)(last.dom, self._lanes)
         scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
         place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
-        if parts is not None and not scattered:
+        if (group := repeats(schedule.get(block.block_rv))) > 1:
+            schedule.unroll(schedule.split(loop, [None, group])[1])
+        elif parts is not None and not scattered:
             self._parts.append((parts, loop))
         elif lanes >= MIN_LANES and not scattered:
             loop, vector = schedule.split(loop, [None, lanes])

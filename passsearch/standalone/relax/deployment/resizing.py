@@ -1,0 +1,121 @@
+"""Resizes of images on CPUs whose places and weights are tables.
+
+TVM computes the place and the weights of each element in floating point, in the innermost loop. Here they are computed
+once, in the same arithmetic of 32 bits, when the network is lowered. Results are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx
+
+LAYOUTS = {"NCHW": 2, "NHWC": 1}
+"""First of the two axes of an image, by layout."""
+
+INDEX = "int64"
+SMALL = np.float32(1e-5)
+"""What TVM adds to a place before it is rounded to the nearest lower one."""
+
+ROUNDINGS: dict[str, Callable[[Any], Any]] = {
+    "floor": lambda places: np.floor(places + SMALL),
+    "ceil": lambda places: np.ceil(places - SMALL),
+    "round": lambda places: np.copysign(np.floor(np.abs(places.astype("float64")) + 0.5), places),
+    "round_prefer_floor": lambda places: np.ceil(places - np.float32(0.5)),
+    "round_prefer_ceil": lambda places: np.floor(places + np.float32(0.5)),
+}
+
+
+def resize_by_tables(builder: Any, call: Any) -> Any:
+    """Return the call of a function that resizes images by tables; ``None`` for a form that it does not know."""
+    attributes, sizes = call.attrs, _known(call.args[0].ty.shape)
+    target, first = _known(call.args[1]), LAYOUTS.get(str(attributes.layout))
+    if not sizes or not target or first is None or str(call.ty.dtype) != str(call.args[0].ty.dtype):
+        return None
+    pairs = list(zip(sizes[first : first + 2], target, strict=True))
+    places = [_places(size, new, str(attributes.coordinate_transformation_mode)) for size, new in pairs]
+    if any(each is None for each in places):
+        return None
+    shape, method = [*sizes[:first], *target, *sizes[first + 2 :]], str(attributes.method)
+    named = {"shape": shape, "first": first, "primfunc_name_hint": "resize2d"}
+    if method == "nearest_neighbor":
+        default = "round" if str(attributes.coordinate_transformation_mode) == "align_corners" else "floor"
+        rounding = ROUNDINGS[str(attributes.rounding_method) or default]
+        nearest = [
+            np.clip(rounding(place).astype(INDEX), 0, size - 1)
+            for place, (size, _) in zip(places, pairs, strict=True)
+        ]
+        repeats = [_repeats(each) for each in nearest]
+        if all(repeats):
+            return builder.call_te(_repeated, call.args[0], repeats=repeats, **named)
+        return builder.call_te(_nearest, call.args[0], *map(relax.const, nearest), **named)
+    if method != "linear" or str(call.ty.dtype) != "float32":
+        return None
+    tables = []
+    for place, (size, _) in zip(places, pairs, strict=True):
+        lower = np.floor(place).astype(INDEX)
+        tables += [relax.const(np.clip(each, 0, size - 1)) for each in (lower, lower + 1)]
+        tables.append(relax.const(place - lower.astype("float32")))
+    return builder.call_te(_linear, call.args[0], *tables, **named)
+
+
+def _repeats(table: Any) -> int:
+    """Return how many elements in a row read each place, if that is a number for all of them; else 0."""
+    count = int(np.count_nonzero(table == 0))
+    return count if count and np.array_equal(table, np.arange(len(table)) // count) else 0
+
+
+def _repeated(data: Any, *, repeats: list[int], shape: list[int], first: int) -> Any:
+    def element(*place: Any) -> Any:
+        inner = [index // count for index, count in zip(place[first : first + 2], repeats, strict=True)]
+        return data(*place[:first], *inner, *place[first + 2 :])
+
+    return te.compute(shape, element, name="resize")
+
+
+def _nearest(data: Any, lines: Any, columns: Any, *, shape: list[int], first: int) -> Any:
+    def element(*place: Any) -> Any:
+        line, column = place[first : first + 2]
+        return data(*place[:first], lines(line), columns(column), *place[first + 2 :])
+
+    return te.compute(shape, element, name="resize")
+
+
+def _linear(data: Any, *tables: Any, shape: list[int], first: int) -> Any:
+    """Return the elements between four neighbours: along lines first, as TVM does it."""
+    above, below, line_weights, left, right, column_weights = tables
+
+    def between(one: Any, other: Any, weight: Any) -> Any:
+        return one * (tirx.const(1.0, "float32") - weight) + other * weight
+
+    def element(*place: Any) -> Any:
+        before, (line, column), after = place[:first], place[first : first + 2], place[first + 2 :]
+        rows = [
+            between(*(data(*before, row(line), each(column), *after) for each in (left, right)), column_weights(column))
+            for row in (above, below)
+        ]
+        return between(*rows, line_weights(line))
+
+    return te.compute(shape, element, name="resize")
+
+
+def _places(size: int, new: int, mode: str) -> Any:
+    """Return the place in the source of each element along one axis, as TVM computes it; ``None`` for another mode."""
+    one, half = np.float32, np.float32(0.5)
+    elements, scale = np.arange(new, dtype="float32"), one(one(size) / one(new))
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and new > 1):
+        return (elements + half) * scale - half
+    if mode == "align_corners" and new > 1:
+        return one(one(size - 1) / one(new - 1)) * elements
+    if mode == "asymmetric":
+        return scale * elements
+    return None
+
+
+def _known(shape: Any) -> list[int]:
+    """Return the sizes of a shape; none where they are open."""
+    sizes = list(shape.values) if isinstance(shape, relax.ShapeExpr) else []
+    return [int(size) for size in sizes] if all(isinstance(size, tvm.tirx.IntImm) for size in sizes) else []
