@@ -27,8 +27,6 @@ import tvm_ffi
 from tvm import relax, te, tirx, topi
 from tvm.relax.utils import gen_call_tir_inputs
 
-from .resizing import resize_by_tables
-
 ATTRIBUTE, LEVEL = "FLegalize", 11
 """Attribute of operators that ``LegalizeOps`` reads; TVM's own values have level 10."""
 
@@ -112,18 +110,6 @@ def _replace_product(name: str) -> None:
         result = original(rounded, wide)
         # TVM returns the call of a convolution whose layouts it has no loops for.
         return call if result is wide else result
-
-    tvm.ir.register_op_attr(name, ATTRIBUTE, legalize, level=LEVEL)
-
-
-def _replace_resize(name: str) -> None:
-    """Register an operator's function that resizes by tables on a CPU."""
-    original = tvm.ir.Op.get(name).get_attr(ATTRIBUTE)
-    assert original is not None, f"{name} is not lowered by LegalizeOps"
-
-    def legalize(builder: Any, call: Any) -> Any:
-        result = resize_by_tables(builder, call) if _is_cpu() else None
-        return original(builder, call) if result is None else result
 
     tvm.ir.register_op_attr(name, ATTRIBUTE, legalize, level=LEVEL)
 
@@ -242,7 +228,6 @@ def replace_functions() -> None:
     _replace("relax.nn.log_softmax", compute=_log_softmax, dtypes=(*NARROW, "float32"), applies=_is_cpu)
     for name in PRODUCTS:
         _replace_product(name)
-    _replace_resize("relax.image.resize2d")
     _replace("relax.sign", compute=_sign_of_nan)
     for name in ("relax.nn.relu", "relax.clip", "relax.maximum", "relax.minimum"):
         _replace(name, loops=_keeping_nan)

@@ -6,12 +6,17 @@ once, in the same arithmetic of 32 bits, when the network is lowered. Results ar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tvm
 from tvm import relax, te, tirx
+
+OPERATOR = "relax.image.resize2d"
+ATTRIBUTE, LEVEL = "FLegalize", 11
+"""Attribute of operators that ``LegalizeOps`` reads; TVM's own values have level 10."""
 
 LAYOUTS = {"NCHW": 2, "NHWC": 1}
 """First of the two axes of an image, by layout."""
@@ -27,6 +32,20 @@ ROUNDINGS: dict[str, Callable[[Any], Any]] = {
     "round_prefer_floor": lambda places: np.ceil(places - np.float32(0.5)),
     "round_prefer_ceil": lambda places: np.floor(places + np.float32(0.5)),
 }
+
+
+@functools.cache
+def replace_resizes() -> None:
+    """Let ``LegalizeOps``, in TVM's own pipelines too, resize images by tables on a CPU from now on."""
+    original = tvm.ir.Op.get(OPERATOR).get_attr(ATTRIBUTE)
+    assert original is not None, f"{OPERATOR} is not lowered by LegalizeOps"
+
+    def legalize(builder: Any, call: Any) -> Any:
+        target = tvm.target.Target.current()
+        result = resize_by_tables(builder, call) if target is not None and "cpu" in target.keys else None
+        return original(builder, call) if result is None else result
+
+    tvm.ir.register_op_attr(OPERATOR, ATTRIBUTE, legalize, level=LEVEL)
 
 
 def resize_by_tables(builder: Any, call: Any) -> Any:
