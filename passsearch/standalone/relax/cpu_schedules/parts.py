@@ -1,4 +1,4 @@
-"""Concatenations along the last axis, computed part by part in vectors.
+"""Concatenations and padding along the last axis, computed part by part in vectors.
 
 The value of an element is a chain of conditions on its place, one for each operand. TVM would test every element of a
 vector by itself. Here each part between two places where a condition changes has a loop of its own, without the
@@ -25,6 +25,9 @@ from .overlap import INDEX
 from .sizes import dividing_lanes
 from .tiling import MIN_LANES
 
+MAIN_PART = 5 / 8
+"""Share of the axis that one part has at least where some are too short, or too odd, for vectors."""
+
 IF_THEN_ELSE = "prim.if_then_else"
 
 
@@ -34,7 +37,7 @@ class Parts:
 
     Attributes:
         bounds: First places of the parts and the size of the axis.
-        lanes: Elements of a vector in each part.
+        lanes: Elements of a vector in each part; 1 for a loop over single elements.
     """
 
     bounds: tuple[int, ...]
@@ -42,7 +45,9 @@ class Parts:
 
     @classmethod
     def find(cls, statement: Any, *, lanes: int) -> Parts | None:
-        """Return the parts of a block; ``None`` without conditions, or where a part does not divide into vectors.
+        """Return the parts of a block; ``None`` without conditions, or where too little of it divides into vectors.
+
+        A part that does not is a loop over single elements, of which LLVM makes vectors where it is long.
 
         Functions with indices of another type than ``INDEX`` have none.
         """
@@ -53,7 +58,7 @@ class Parts:
         bounds = sorted({0, size, *(place for place in _changes(statement.body, axis.var) if 0 < place < size)})
         sizes = [end - begin for begin, end in itertools.pairwise(bounds)]
         divisors = [dividing_lanes(each, lanes) for each in sizes]
-        if len(sizes) < 2 or min(divisors) < MIN_LANES and max(sizes)*8 < size*5:
+        if len(sizes) < 2 or (min(divisors) < MIN_LANES and max(sizes) < MAIN_PART * size):
             return None
         return cls(tuple(bounds), tuple(divisor if divisor >= MIN_LANES else 1 for divisor in divisors))
 

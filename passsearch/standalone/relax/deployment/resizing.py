@@ -1,7 +1,9 @@
 """Resizes of images on CPUs whose places and weights are tables.
 
 TVM computes the place and the weights of each element in floating point, in the innermost loop. Here they are computed
-once, in the same arithmetic of 32 bits, when the network is lowered. Results are the same.
+once, in the same arithmetic of 32 bits but without fused multiply-adds, when the network is lowered. So a place halfway
+between two elements is rounded as ONNX defines it. TVM also rounds down whatever is asked for where it divides places
+by a whole ratio.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ SMALL = np.float32(1e-5)
 ROUNDINGS: dict[str, Callable[[Any], Any]] = {
     "floor": lambda places: np.floor(places + SMALL),
     "ceil": lambda places: np.ceil(places - SMALL),
-    "round": lambda places: np.copysign(np.floor(np.abs(places.astype("float64")) + 0.5), places),
+    "round": np.rint,
     "round_prefer_floor": lambda places: np.ceil(places - np.float32(0.5)),
     "round_prefer_ceil": lambda places: np.floor(places + np.float32(0.5)),
 }
@@ -64,8 +66,7 @@ def resize_by_tables(builder: Any, call: Any) -> Any:
         default = "round" if str(attributes.coordinate_transformation_mode) == "align_corners" else "floor"
         rounding = ROUNDINGS[str(attributes.rounding_method) or default]
         nearest = [
-            np.clip(rounding(place).astype(INDEX), 0, size - 1)
-            for place, (size, _) in zip(places, pairs, strict=True)
+            np.clip(rounding(place).astype(INDEX), 0, size - 1) for place, (size, _) in zip(places, pairs, strict=True)
         ]
         repeats = [_repeats(each) for each in nearest]
         if all(repeats):

@@ -87,9 +87,10 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         if kept is None or not isinstance(epsilon, tvm.ir.GenericConst) or epsilon.value.numpy().size != 1:
             return None
         emit = self.builder_.emit
-        rows = emit(op.reshape(data, [*shape[:kept], -1]))
+        has_several_axes = kept < len(shape) - 1
+        rows = emit(op.reshape(data, [*shape[:kept], -1])) if has_several_axes else data
         result = _normalised(rows, emit, epsilon=float(epsilon.value.numpy().reshape(())), is_centred=True)
-        return self._reshaped(result, shape)
+        return self._reshaped(result, shape) if has_several_axes else result
 
     def _rows_of_affine(self, call: Any) -> Any:
         """Return a scale or a shift by channel of what was a norm of rows, on the rows."""
