@@ -154,7 +154,7 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "padded pool of steps": ((2, 16, 19, 35), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2, padding=1)),
     "mean pool of steps": ((2, 16, 21, 33), lambda value: op.nn.avg_pool2d(value, (3, 3), strides=2, padding=1)),
     "pool of steps, few images": ((1, 2, 64, 90), lambda value: op.nn.max_pool2d(value, (2, 2), strides=3)),
-    "pool of steps on padding": ((2, 16, 9, 20), lambda value: op.nn.max_pool2d(value, (2, 2), 2, padding=1)),
+    "pool of steps, padded by one": ((2, 16, 9, 20), lambda value: op.nn.max_pool2d(value, (2, 2), 2, padding=1)),
     "pool of steps along a line": ((3, 8, 61), lambda value: op.nn.max_pool1d(value, 3, strides=2, padding=1)),
     "pool of steps along three axes": (
         (1, 8, 5, 9, 35),

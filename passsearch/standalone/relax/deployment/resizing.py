@@ -16,7 +16,7 @@ import numpy as np
 import tvm
 from tvm import relax, te, tirx
 
-OPERATOR = "relax.image.resize2d"
+OPERATOR, NAME = "relax.image.resize2d", "resize2d"
 ATTRIBUTE, LEVEL = "FLegalize", 11
 """Attribute of operators that ``LegalizeOps`` reads; TVM's own values have level 10."""
 
@@ -53,21 +53,18 @@ def replace_resizes() -> None:
 def resize_by_tables(builder: Any, call: Any) -> Any:
     """Return the call of a function that resizes images by tables; ``None`` for a form that it does not know."""
     attributes, sizes = call.attrs, _known(call.args[0].ty.shape)
-    target, first = _known(call.args[1]), LAYOUTS.get(str(attributes.layout))
-    if not sizes or not target or first is None or str(call.ty.dtype) != str(call.args[0].ty.dtype):
+    new_sizes, first = _known(call.args[1]), LAYOUTS.get(str(attributes.layout))
+    mode, method = str(attributes.coordinate_transformation_mode), str(attributes.method)
+    if not sizes or not new_sizes or first is None or str(call.ty.dtype) != str(call.args[0].ty.dtype):
         return None
-    pairs = list(zip(sizes[first : first + 2], target, strict=True))
-    places = [_places(size, new, str(attributes.coordinate_transformation_mode)) for size, new in pairs]
+    old_sizes = sizes[first : first + 2]
+    places = [_places(old, new, mode) for old, new in zip(old_sizes, new_sizes, strict=True)]
     if any(each is None for each in places):
         return None
-    shape, method = [*sizes[:first], *target, *sizes[first + 2 :]], str(attributes.method)
-    named = {"shape": shape, "first": first, "primfunc_name_hint": "resize2d"}
+    named = {"shape": [*sizes[:first], *new_sizes, *sizes[first + 2 :]], "first": first, "primfunc_name_hint": NAME}
     if method == "nearest_neighbor":
-        default = "round" if str(attributes.coordinate_transformation_mode) == "align_corners" else "floor"
-        rounding = ROUNDINGS[str(attributes.rounding_method) or default]
-        nearest = [
-            np.clip(rounding(place).astype(INDEX), 0, size - 1) for place, (size, _) in zip(places, pairs, strict=True)
-        ]
+        rounding = ROUNDINGS[str(attributes.rounding_method) or ("round" if mode == "align_corners" else "floor")]
+        nearest = [_inside(rounding(each), size) for each, size in zip(places, old_sizes, strict=True)]
         repeats = [_repeats(each) for each in nearest]
         if all(repeats):
             return builder.call_te(_repeated, call.args[0], repeats=repeats, **named)
@@ -75,11 +72,15 @@ def resize_by_tables(builder: Any, call: Any) -> Any:
     if method != "linear" or str(call.ty.dtype) != "float32":
         return None
     tables = []
-    for place, (size, _) in zip(places, pairs, strict=True):
-        lower = np.floor(place).astype(INDEX)
-        tables += [relax.const(np.clip(each, 0, size - 1)) for each in (lower, lower + 1)]
-        tables.append(relax.const(place - lower.astype("float32")))
-    return builder.call_te(_linear, call.args[0], *tables, **named)
+    for place, size in zip(places, old_sizes, strict=True):
+        lower = np.floor(place)
+        tables += [_inside(lower, size), _inside(lower + 1, size), place - lower]
+    return builder.call_te(_linear, call.args[0], *map(relax.const, tables), **named)
+
+
+def _inside(places: Any, size: int) -> Any:
+    """Return whole places as indices of an axis; those beyond an end become that end."""
+    return np.clip(places.astype(INDEX), 0, size - 1)
 
 
 def _repeats(table: Any) -> int:
@@ -113,11 +114,12 @@ def _linear(data: Any, *tables: Any, shape: list[int], first: int) -> Any:
 
     def element(*place: Any) -> Any:
         before, (line, column), after = place[:first], place[first : first + 2], place[first + 2 :]
-        rows = [
-            between(*(data(*before, row(line), each(column), *after) for each in (left, right)), column_weights(column))
-            for row in (above, below)
-        ]
-        return between(*rows, line_weights(line))
+
+        def on_line(row: Any) -> Any:
+            one, other = (data(*before, row, each(column), *after) for each in (left, right))
+            return between(one, other, column_weights(column))
+
+        return between(on_line(above(line)), on_line(below(line)), line_weights(line))
 
     return te.compute(shape, element, name="resize")
 

@@ -73,7 +73,7 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         if not (_is_call(difference, "relax.subtract") and _is_call(root, "relax.sqrt")):
             return None
         total, mean = self._value(root.args[0]), self._value(difference.args[1])
-        variance = self._value(total.args[0]) if _is_call(total, "relax.add") else None
+        variance: Any = self._value(total.args[0]) if _is_call(total, "relax.add") else None
         if not (_is_call(mean, "relax.mean") and _is_call(variance, "relax.variance")):
             return None
         data, epsilon = difference.args[0], total.args[1]
