@@ -45,7 +45,7 @@ from passsearch.dialects.shared import (
     require_linker,
 )
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.standalone.relax.deployment import cuda_libraries, legalization
+from passsearch.standalone.relax.deployment import cuda_libraries, legalization, resizing
 from passsearch.standalone.relax.deployment.code_generation import CPU, replace_narrowing, write_library
 from passsearch.standalone.relax.deployment.lowering import has_memory_plan, lower, target_options
 from passsearch.standalone.relax.deployment.separate_weights import separate_weights
@@ -56,6 +56,7 @@ class RelaxBridge(JsonFiles):
 
     def __init__(self, target: str) -> None:
         legalization.replace_functions()
+        resizing.replace_resizes()
         replace_narrowing()
         self.target = parse_target(target, parse=_make_target, errors=COMPILER_ERRORS)
         self.constants = Constants()

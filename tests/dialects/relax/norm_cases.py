@@ -39,6 +39,17 @@ def layer_norm(*sizes: int, axes: list[int], dtype: str = "float32", **rest: boo
     return body
 
 
+def written_norm(axes: list[int], *shape: int) -> Body:
+    """Return an instance norm as ONNX's importer writes it."""
+
+    def body(data: Any) -> Any:
+        variance = op.add(op.variance(data, axes, keepdims=True), relax.const(1e-5, "float32"))
+        norm = op.divide(op.subtract(data, op.mean(data, axes, keepdims=True)), op.sqrt(variance))
+        return op.add(op.multiply(norm, weight(*shape)), weight(*shape))
+
+    return body
+
+
 CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "layer norm": ((2, 20, 64), layer_norm(64, axes=[-1])),
     "layer norm without scale": ((2, 20, 64), layer_norm(64, axes=[2], scale=False)),
@@ -55,6 +66,12 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
         (2, 5, 7, 24),
         lambda data: op.nn.instance_norm(data, weight(24), weight(24), 3, [1, 2]),
     ),
+    "mean and variance": ((2, 24, 5, 7), written_norm([2, 3], 24, 1, 1)),
+    "mean and variance of all axes": ((3, 5, 7), written_norm([0, 1, 2], 7)),
+    "mean and variance of the last axis": ((2, 24, 40), written_norm([-1], 40)),
+    "mean and variance, scaled by line": ((2, 24, 5, 7), written_norm([2, 3], 5, 1)),
+    "mean and variance, scaled by image": ((2, 24, 5, 7), written_norm([2, 3], 2, 1, 1, 1)),
+    "mean and variance of outer axes": ((6, 5, 7), written_norm([0, 2], 5, 1)),
     "no norm": ((2, 20, 64), op.tanh),
 }
 """Shape of the data, and the operator."""

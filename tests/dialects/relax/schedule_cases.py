@@ -75,6 +75,12 @@ def product(rows: int, inner: int, columns: int, *, transposed: bool = False, dt
     return (rows, inner), body
 
 
+def resized(value: Any, size: tuple[int, int]) -> Any:
+    """Return an image whose elements repeat."""
+    modes = {"coordinate_transformation_mode": "asymmetric", "rounding_method": "floor"}
+    return op.image.resize2d(value, size, layout="NCHW", method="nearest_neighbor", **modes)
+
+
 CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "conv": convolution(16, 3, 9, outputs=32, padding=1, after="relu"),
     "conv of odd channels": convolution(3, 3, 7, outputs=5, padding=1, after="bias"),
@@ -145,6 +151,28 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "pool": ((1, 16, 9, 9), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2, padding=1)),
     "pool of an odd width": ((1, 7, 12, 38), lambda value: op.nn.max_pool2d(value, (2, 2))),
     "pool of stride and an odd width": ((1, 7, 12, 39), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2)),
+    "padded pool of steps": ((2, 16, 19, 35), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2, padding=1)),
+    "mean pool of steps": ((2, 16, 21, 33), lambda value: op.nn.avg_pool2d(value, (3, 3), strides=2, padding=1)),
+    "pool of steps, few images": ((1, 2, 64, 90), lambda value: op.nn.max_pool2d(value, (2, 2), strides=3)),
+    "pool of steps, padded by one": ((2, 16, 9, 20), lambda value: op.nn.max_pool2d(value, (2, 2), 2, padding=1)),
+    "pool of steps along a line": ((3, 8, 61), lambda value: op.nn.max_pool1d(value, 3, strides=2, padding=1)),
+    "pool of steps along three axes": (
+        (1, 8, 5, 9, 35),
+        lambda value: op.nn.max_pool3d(value, (3, 3, 3), strides=2, padding=1),
+    ),
+    "two pools of one padding": (
+        (2, 16, 20, 36),
+        lambda value: op.add(op.nn.max_pool2d(value, (2, 2), 2), op.nn.avg_pool2d(value, (2, 2), 2)),
+    ),
+    "padded image": ((2, 3, 9, 37), lambda value: op.nn.pad(value, [0, 0, 0, 0, 1, 1, 2, 1])),
+    "padded image of short lines": ((2, 3, 9, 5), lambda value: op.nn.pad(value, [0, 0, 0, 0, 1, 1, 2, 1])),
+    "image of pairs": ((2, 3, 9, 11), lambda value: resized(value, (18, 22))),
+    "image of threes": ((1, 3, 9, 12), lambda value: op.tanh(resized(value, (27, 36)))),
+    "image of paired lines": ((1, 3, 9, 12), lambda value: resized(value, (18, 12))),
+    "sum with an image of pairs": ((1, 3, 8, 8), lambda value: op.add(resized(value, (16, 16)), weight(16, 16))),
+    "sums of columns": ((100, 320), lambda value: op.sum(value, 0)),
+    "sums of an odd number of columns": ((3, 70, 131), lambda value: op.mean(op.multiply(value, value), 1)),
+    "maxima of a prime number": ((9, 1009), lambda value: op.max(value, 1)),
     "pool by counts": (
         (1, 5, 9, 13),
         lambda value: op.nn.avg_pool2d(value, (3, 3), padding=1, count_include_pad=False),

@@ -8,9 +8,14 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.ir import Range
+from tvm.sym import Analyzer, detect_linear_equation
 
-from .accesses import mentions
+from .accesses import mentions, substitute
 from .overlap import INDEX
+
+REPEATS = (2, 3, 4)
+"""Numbers of neighbours that resizes to the nearest element repeat."""
 
 
 def is_uniform(schedule: Any, block: Any) -> bool:
@@ -30,6 +35,32 @@ def can_be_flat(schedule: Any, block: Any) -> bool:
     is_equal = all(tvm_ffi.structural_equal(list(read.source.shape), shape) for read in statement.reads)
     is_plain = all(str(axis.dom.extent.ty) == INDEX for axis in statement.iter_vars)
     return is_equal and is_plain and can_be_computed_twice(schedule, block.block_rv)
+
+
+def repeats(statement: Any) -> int:
+    """Return how many neighbours along the last axis read the same elements, where these are neighbours too; else 1.
+
+    LLVM makes vectors of a loop over such groups, while TVM would read the elements of a vector one by one.
+    """
+    axis = statement.iter_vars[-1]
+    size = axis.dom.extent
+    indices = [index for read in statement.reads for index in _indices(read) if mentions(index, axis.var)]
+    if not isinstance(size, tirx.IntImm) or str(size.ty) != INDEX or not indices or len(statement.writes) != 1:
+        return 1
+    for count in REPEATS:
+        if int(size) % count == 0 and all(_repeats(index, axis.var, count, int(size) // count) for index in indices):
+            return count
+    return 1
+
+
+def _repeats(index: Any, axis: Any, count: int, groups: int) -> bool:
+    """Return True if all places of a group have one index, and the next group the next index."""
+    group, analyzer = tirx.Var("group", INDEX), Analyzer()
+    analyzer.bind(group, Range(0, groups))
+    places = [analyzer.simplify(substitute(index, {axis: group * count + place})) for place in range(count)]
+    linear = detect_linear_equation(places[0], [group])
+    is_neighbour = bool(linear) and isinstance(linear[0], tirx.IntImm) and int(linear[0]) == 1
+    return is_neighbour and all(tvm_ffi.structural_equal(place, places[0]) for place in places[1:])
 
 
 def can_be_computed_twice(schedule: Any, block: Any) -> bool:

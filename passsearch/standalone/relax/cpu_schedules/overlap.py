@@ -24,6 +24,9 @@ from .sizes import part_count
 INDEX = "int64"
 """Type of all indices that Relax writes. Functions that others wrote may have narrower ones; these stay as they are."""
 
+MASK = "int32"
+"""Type of the numbers whose comparison says which elements of a vector are new."""
+
 COMBINATIONS = (tirx.Add, tirx.Mul, tirx.Max, tirx.Min)
 """How a reduction takes an element. TVM splits only those whose initial value is neutral."""
 
@@ -249,8 +252,12 @@ def _overlapping_store(block: Any, step: Any, *, size: int, lanes: int) -> Any:
     if not (isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(store.buffer)):
         own, value = value, own
     vector = step // lanes * lanes
-    element = tirx.min(vector, tirx.IntImm(INDEX, size - lanes)) + step % lanes
-    value = tirx.Select(element >= vector, substitute(value, {step: element}), block.init.value)
+    begin, lane = tirx.min(vector, tirx.IntImm(INDEX, size - lanes)), step % lanes
+    value = substitute(value, {step: begin + lane})
+    if not isinstance(store.value, (tirx.Max, tirx.Min)):  # these may take an element twice
+        # In 32 bits, as many as of the elements, because a mask of 64 has to be packed.
+        is_new = lane.astype(MASK) >= (vector - begin).astype(MASK)
+        value = tirx.Select(is_new, value, block.init.value)
     return tirx.BufferStore(store.buffer, type(store.value)(own, value), store.indices)
 
 

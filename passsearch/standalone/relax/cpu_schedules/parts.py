@@ -1,4 +1,4 @@
-"""Concatenations along the last axis, computed part by part in vectors.
+"""Concatenations and padding along the last axis, computed part by part in vectors.
 
 The value of an element is a chain of conditions on its place, one for each operand. TVM would test every element of a
 vector by itself. Here each part between two places where a condition changes has a loop of its own, without the
@@ -7,6 +7,7 @@ conditions, inside the loops over all other axes.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from .overlap import INDEX
 from .sizes import dividing_lanes
 from .tiling import MIN_LANES
 
+MAIN_PART = 5 / 8
+"""Share of the axis that one part has at least where some are too short, or too odd, for vectors."""
+
 IF_THEN_ELSE = "prim.if_then_else"
 
 
@@ -33,7 +37,7 @@ class Parts:
 
     Attributes:
         bounds: First places of the parts and the size of the axis.
-        lanes: Elements of a vector in each part.
+        lanes: Elements of a vector in each part; 1 for a loop over single elements.
     """
 
     bounds: tuple[int, ...]
@@ -41,7 +45,9 @@ class Parts:
 
     @classmethod
     def find(cls, statement: Any, *, lanes: int) -> Parts | None:
-        """Return the parts of a block; ``None`` without conditions, or where a part does not divide into vectors.
+        """Return the parts of a block; ``None`` without conditions, or where too little of it divides into vectors.
+
+        A part that does not is a loop over single elements, of which LLVM makes vectors where it is long.
 
         Functions with indices of another type than ``INDEX`` have none.
         """
@@ -52,9 +58,9 @@ class Parts:
         bounds = sorted({0, size, *(place for place in _changes(statement.body, axis.var) if 0 < place < size)})
         sizes = [end - begin for begin, end in itertools.pairwise(bounds)]
         divisors = [dividing_lanes(each, lanes) for each in sizes]
-        if len(sizes) < 2 or min(divisors) < MIN_LANES:
+        if len(sizes) < 2 or (min(divisors) < MIN_LANES and max(sizes) < MAIN_PART * size):
             return None
-        return cls(tuple(bounds), tuple(divisors))
+        return cls(tuple(bounds), tuple(divisor if divisor >= MIN_LANES else 1 for divisor in divisors))
 
     def insert(self, function: Any, loop: Any) -> Any:
         """Return a scheduled function with a loop for each part.
@@ -84,7 +90,7 @@ def _changes(body: Any, axis: Any) -> Iterator[int]:
 
     def visit(call: Any) -> None:
         if getattr(call.op, "name", "") == IF_THEN_ELSE:
-            conditions.append(call.args[0])
+            conditions.extend(_conjuncts(call.args[0]))
 
     tvm_ffi.structural_walk(body, (tvm.ir.Call, visit))
     for condition in conditions:
@@ -98,6 +104,13 @@ def _changes(body: Any, axis: Any) -> Iterator[int]:
                     yield least - first
                 elif step == -1:
                     yield first - least + 1
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    """Return conditions that hold together where, and only where, a condition holds."""
+    if isinstance(condition, tirx.And):
+        return [*_conjuncts(condition.a), *_conjuncts(condition.b)]
+    return [condition]
 
 
 def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
@@ -115,7 +128,8 @@ def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
     reads = [substitute(region, variables) for region in block.reads if count_reads(body, region.source)]
     writes = [substitute(region, variables) for region in block.writes]
     part = SBlock(axes, reads, writes, f"{block.name_hint}_{number}", body, annotations=block.annotations)
-    inner = tirx.For(lane, _index(0), _index(lanes), tirx.ForKind.VECTORIZED, SBlockRealize(values, True, part))
+    kind = tirx.ForKind.VECTORIZED if lanes > 1 else tirx.ForKind.SERIAL
+    inner = tirx.For(lane, _index(0), _index(lanes), kind, SBlockRealize(values, True, part))
     return tirx.For(vector, _index(0), _index((end - begin) // lanes), tirx.ForKind.SERIAL, inner)
 
 
@@ -126,9 +140,12 @@ def _without_conditions(body: Any, analyzer: Any) -> Any:
         if getattr(call.op, "name", "") != IF_THEN_ELSE:
             return call
         condition, value, other = call.args
-        if analyzer.can_prove(condition):
+        left = [each for each in _conjuncts(condition) if not analyzer.can_prove(each)]
+        if not left:
             return value
-        return other if analyzer.can_prove(tirx.Not(condition)) else call
+        if any(analyzer.can_prove(tirx.Not(each)) for each in left):
+            return other
+        return tirx.if_then_else(functools.reduce(tirx.And, left), value, other)
 
     return tvm_ffi.structural_map(body, (tvm.ir.Call, choose_branch))
 

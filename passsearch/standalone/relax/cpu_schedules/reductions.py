@@ -18,6 +18,9 @@ from .tiling import MIN_LANES
 MOST_STRIDE = 4
 """Largest distance of what neighbouring results read, in elements, from which a vector of them pays."""
 
+COLUMN_STEPS, COLUMN_VECTORS = 64, 4
+"""Fewest elements for each result of a column from which several vectors of them are reduced together, and how many."""
+
 LEAST_STEPS = 256
 """Fewest elements for each result from which partial results in vectors pay."""
 
@@ -59,6 +62,7 @@ def schedule_reduction(
     reduced = [pair for pair in axes if pair[1].kind != "S"]
     is_vector = bool(spatial) and all(access.is_contiguous(spatial[-1][1]) for access in reads)
     vector_lanes = largest_divisor(spatial[-1][1].dom, lanes) if is_vector else 1
+    is_column = is_vector and _columns(spatial[-1][1].dom, reduced, lanes=lanes) > 1
     if vector_lanes < MIN_LANES:
         changed = schedule.copy()
         try:
@@ -68,6 +72,7 @@ def schedule_reduction(
         except (s_tir.schedule.ScheduleError, tvm.error.InternalError):
             # TVM does not know that the order of this reduction is free, or stumbles over a block that has no loops.
             pass
+    if vector_lanes < MIN_LANES or is_column:
         changed = schedule.copy()
         try:
             if not is_contiguous and _reduce_in_registers(changed, block, reads, spatial, lanes=lanes):
@@ -134,11 +139,13 @@ def _reduce_in_registers(schedule: Any, block: Any, reads: list[Access], spatial
 
     The last vector of an axis overlaps with the one before where vectors do not divide it.
     """
-    if not spatial or any(_stride(access, spatial[-1][1]) > MOST_STRIDE for access in reads):
+    if not spatial or any(stride(access, spatial[-1][1]) > MOST_STRIDE for access in reads):
         return False
     width = overlapping_lanes(spatial[-1][1].dom, lanes)
     if width < MIN_LANES or len(schedule.get(block.block_rv).writes) != 1:
         return False
+    reduced = [(None, axis) for axis in block.iters if axis.kind != "S"]
+    width *= _columns(spatial[-1][1].dom, reduced, lanes=lanes) if width == lanes else 1
     copy = schedule.cache_write(block.block_rv, 0, "global")
     *outer, last = loops_of(schedule, copy, [axis for _, axis in spatial])
     rest, lane = schedule.split(last, [None, width])
@@ -157,6 +164,12 @@ def _reduce_in_registers(schedule: Any, block: Any, reads: list[Access], spatial
     return True
 
 
-def _stride(access: Access, axis: Any) -> float:
+def _columns(size: int, reduced: list[Any], *, lanes: int) -> int:
+    """Return how many vectors of results are reduced together: several where each is far from the one below."""
+    steps = math.prod(axis.dom for _, axis in reduced)
+    return COLUMN_VECTORS if steps >= COLUMN_STEPS and size >= 2 * COLUMN_VECTORS * lanes else 1
+
+
+def stride(access: Access, axis: Any) -> float:
     """Return the distance, in elements, of what is read for two neighbours along an axis."""
     return access.stride_bytes(axis) * access.size / max(access.bytes, 1)

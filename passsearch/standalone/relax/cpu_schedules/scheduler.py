@@ -14,12 +14,13 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
 from .edits import KEPT, STEP_ELEMENTS, WIDENED
-from .elementwise import can_be_computed_twice, can_be_flat, is_uniform
+from .elementwise import can_be_computed_twice, can_be_flat, is_uniform, repeats
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns, widen_reductions
 from .pair_products import SUM_BITS, WIDE_SUMS
 from .parts import Parts
+from .pools import pool_images
 from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
 from .reductions import is_widened, schedule_reduction
 from .registers import Registers
@@ -86,6 +87,9 @@ class Scheduler:
         products = [block for block in blocks if self._is_sum_of_products(block)]
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
+        for block in reductions:
+            if block not in products:
+                tiled += self._pool(block)
         for block in blocks:
             if block.name not in tiled and block.name not in self._kept:
                 (self._parallelize if block.is_injective() else self._reduce)(block)
@@ -236,7 +240,9 @@ class Scheduler:
         lanes = (vector_lanes if may_overlap else dividing_lanes)(last.dom, self._lanes)
         scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
         place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
-        if parts is not None and not scattered:
+        if (group := repeats(schedule.get(block.block_rv))) > 1:
+            schedule.unroll(schedule.split(loop, [None, group])[1])
+        elif parts is not None and not scattered:
             self._parts.append((parts, loop))
         elif lanes >= MIN_LANES and not scattered:
             loop, vector = schedule.split(loop, [None, lanes])
@@ -247,6 +253,19 @@ class Scheduler:
             schedule.unroll(loop)
         count = math.prod(axis.dom for axis in block.iters[:-1])
         return (schedule.fuse(*outer), count) if outer else (loop, int(schedule.get(loop).extent))
+
+    def _pool(self, block: Any) -> list[str]:
+        """Schedule a pool in steps, and its padding; return the names of the scheduled blocks."""
+        schedule = self._schedule
+        padding = pool_images(schedule, block, self._reads(block), threads=self._registers.threads)
+        if padding is None:
+            return []
+        for each in padding:
+            parts = Parts.find(schedule.get(each), lanes=self._lanes)
+            loop = schedule.get_loops(each)[-1]
+            if parts and int(schedule.get(loop).extent) == parts.bounds[-1]:
+                self._parts.append((parts, loop))
+        return [block.name, *(schedule.get(each).name_hint for each in padding)]
 
     def _reduce(self, block: Any) -> None:
         is_widened = block.name in self._widened

@@ -15,6 +15,7 @@ import lowering
 import network_file
 import network_loader
 import rebuild_checks
+import resizing
 import separate_weights
 import size_choice
 import sized_network
@@ -30,6 +31,7 @@ class Relax:
 
     def __init__(self) -> None:
         legalization.replace_functions()
+        resizing.replace_resizes()
         code_generation.replace_narrowing()
 
     def parse_target(self, text: str) -> Any:
