@@ -21,6 +21,7 @@ from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
 from passsearch.standalone.relax.cpu_schedules.sizes import dividing_lanes
 from passsearch.standalone.relax.deployment.lowering import target_options
+from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
 
 TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
 RANDOM = np.random.default_rng(0)
@@ -166,6 +167,12 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     ),
     "padded image": ((2, 3, 9, 37), lambda value: op.nn.pad(value, [0, 0, 0, 0, 1, 1, 2, 1])),
     "padded image of short lines": ((2, 3, 9, 5), lambda value: op.nn.pad(value, [0, 0, 0, 0, 1, 1, 2, 1])),
+    "padded function": ((1, 4, 9, 57), lambda value: op.exp(op.nn.pad(value, [0, 0, 0, 0, 1, 1, 1, 1]))),
+    "joined with a number": (
+        (4, 40),
+        lambda value: op.exp(op.concat([value, op.full((4, 8), relax.const(0.5), "float32")], 1)),
+    ),
+    "pairs of a line": ((1600,), lambda value: op.repeat(value, 2, 0)),
     "image of pairs": ((2, 3, 9, 11), lambda value: resized(value, (18, 22))),
     "image of threes": ((1, 3, 9, 12), lambda value: op.tanh(resized(value, (27, 36)))),
     "image of paired lines": ((1, 3, 9, 12), lambda value: resized(value, (18, 12))),
@@ -241,7 +248,7 @@ def sample(name: str) -> tuple[Any, Any, Any, str]:
 def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
     plain, value, expected, dtype = sample(name)
     with target, tvm.transform.PassContext(opt_level=4):
-        scheduled = ScheduleCPU(**settings)(plain.clone())
+        scheduled = ScheduleCPU(**settings)(ExpandMath()(plain.clone()))
     functions = [function for _, function in scheduled.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
     actual = run(scheduled, value, target)
     limit = 1e-2 if dtype == "float16" else 1e-5

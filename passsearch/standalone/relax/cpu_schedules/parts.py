@@ -28,6 +28,9 @@ from .tiling import MIN_LANES
 MAIN_PART = 5 / 8
 """Share of the axis that one part has at least where some are too short, or too odd, for vectors."""
 
+VECTOR_CALLS = frozenset({"tirx.reinterpret", "tirx.shift_left", "tirx.fabs", "tirx.sqrt"})
+"""Calls of which LLVM makes instructions of vectors."""
+
 IF_THEN_ELSE = "prim.if_then_else"
 
 
@@ -58,7 +61,8 @@ class Parts:
         bounds = sorted({0, size, *(place for place in _changes(statement.body, axis.var) if 0 < place < size)})
         sizes = [end - begin for begin, end in itertools.pairwise(bounds)]
         divisors = [dividing_lanes(each, lanes) for each in sizes]
-        if len(sizes) < 2 or (min(divisors) < MIN_LANES and max(sizes) < MAIN_PART * size):
+        is_odd = min(divisors) < MIN_LANES
+        if len(sizes) < 2 or (is_odd and (max(sizes) < MAIN_PART * size or _calls_functions(statement.body))):
             return None
         return cls(tuple(bounds), tuple(divisor if divisor >= MIN_LANES else 1 for divisor in divisors))
 
@@ -118,6 +122,7 @@ def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
     realize = loop.body
     block, last = realize.block, realize.block.iter_vars[-1]
     variables = {axis.var: tirx.Var(f"{axis.var.name}_{number}", INDEX) for axis in block.iter_vars}
+    variables |= {bound: tirx.Var(f"{bound.name}_{number}", str(bound.ty)) for bound in _bound_variables(block.body)}
     vector, lane = tirx.Var("vector", INDEX), tirx.Var("lane", INDEX)
     place = vector * lanes + lane + begin
     values = [*realize.iter_values[:-1], place]
@@ -131,6 +136,20 @@ def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
     kind = tirx.ForKind.VECTORIZED if lanes > 1 else tirx.ForKind.SERIAL
     inner = tirx.For(lane, _index(0), _index(lanes), kind, SBlockRealize(values, True, part))
     return tirx.For(vector, _index(0), _index((end - begin) // lanes), tirx.ForKind.SERIAL, inner)
+
+
+def _bound_variables(body: Any) -> list[Any]:
+    """Return the variables of ``Let``; where parts share them, TVM takes the constant of one part for all values."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(body, (tirx.Let, lambda let: found.append(let.var)))
+    return found
+
+
+def _calls_functions(body: Any) -> bool:
+    """Return True if a value calls a function of the mathematics library, which is no vector in a scalar loop."""
+    names: set[str] = set()
+    tvm_ffi.structural_walk(body, (tvm.ir.Call, lambda call: names.add(getattr(call.op, "name", ""))))
+    return bool(names - {IF_THEN_ELSE, *VECTOR_CALLS})
 
 
 def _without_conditions(body: Any, analyzer: Any) -> Any:

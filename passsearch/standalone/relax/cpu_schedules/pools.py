@@ -14,7 +14,7 @@ from .loops import loops_of
 from .reductions import MOST_STRIDE, stride
 from .sizes import MIN_CHUNKS, MIN_PARALLEL_ELEMENTS
 
-LEAST_RESULTS, MOST_UNROLLED = 8, 49
+LEAST_RESULTS, MOST_UNROLLED = 12, 49
 """Fewest results along the last axis, and the largest window, 7 by 7, which is unrolled."""
 
 IMAGE_AXES = 2
@@ -31,7 +31,8 @@ def pool_images(schedule: Any, block: Any, reads: list[Access], *, threads: int)
         threads: Number of threads.
     """
     spatial = [axis for axis in block.iters if axis.kind == "S"]
-    window = math.prod(axis.dom for axis in block.iters if axis.kind != "S")
+    reduced = [axis for axis in block.iters if axis.kind != "S"]
+    window = math.prod(axis.dom for axis in reduced)
     statement = schedule.get(block.block_rv)
     if block.is_injective() or len(spatial) <= IMAGE_AXES or len(reads) != 1 or len(statement.writes) != 1:
         return None
@@ -41,7 +42,8 @@ def pool_images(schedule: Any, block: Any, reads: list[Access], *, threads: int)
     copy = schedule.cache_write(block.block_rv, 0, "global")
     *outer, lines, results = loops_of(schedule, copy, spatial)
     images = math.prod(axis.dom for axis in spatial[:-IMAGE_AXES])
-    has_images = images >= max(MIN_CHUNKS, threads)
+    # Windows along more axes share the padding of an image with those of its neighbours.
+    has_images = images >= max(MIN_CHUNKS, threads) and len(reduced) <= IMAGE_AXES
     around = schedule.fuse(*outer, *([] if has_images else [lines]))
     if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
         schedule.parallel(around)

@@ -18,8 +18,9 @@ from .tiling import MIN_LANES
 MOST_STRIDE = 4
 """Largest distance of what neighbouring results read, in elements, from which a vector of them pays."""
 
-COLUMN_STEPS, COLUMN_VECTORS = 64, 4
-"""Fewest elements for each result of a column from which several vectors of them are reduced together, and how many."""
+COLUMN_STEPS, COLUMN_VECTORS, MOST_COLUMNS = 64, 4, 64
+"""Fewest elements for each result of a column from which several vectors of them are reduced together; how many vectors
+and results at most."""
 
 LEAST_STEPS = 256
 """Fewest elements for each result from which partial results in vectors pay."""
@@ -167,7 +168,8 @@ def _reduce_in_registers(schedule: Any, block: Any, reads: list[Access], spatial
 def _columns(size: int, reduced: list[Any], *, lanes: int) -> int:
     """Return how many vectors of results are reduced together: several where each is far from the one below."""
     steps = math.prod(axis.dom for _, axis in reduced)
-    return COLUMN_VECTORS if steps >= COLUMN_STEPS and size >= 2 * COLUMN_VECTORS * lanes else 1
+    vectors = min(COLUMN_VECTORS, max(1, MOST_COLUMNS // lanes))
+    return vectors if steps >= COLUMN_STEPS and size >= 2 * vectors * lanes else 1
 
 
 def stride(access: Access, axis: Any) -> float:

@@ -241,7 +241,8 @@ class Scheduler:
         scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
         place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
         if (group := repeats(schedule.get(block.block_rv))) > 1:
-            schedule.unroll(schedule.split(loop, [None, group])[1])
+            loop, repeated = schedule.split(loop, [None, group])
+            schedule.unroll(repeated)
         elif parts is not None and not scattered:
             self._parts.append((parts, loop))
         elif lanes >= MIN_LANES and not scattered:
@@ -256,14 +257,20 @@ class Scheduler:
 
     def _pool(self, block: Any) -> list[str]:
         """Schedule a pool in steps, and its padding; return the names of the scheduled blocks."""
-        schedule = self._schedule
-        padding = pool_images(schedule, block, self._reads(block), threads=self._registers.threads)
+        schedule = self._schedule.copy()
+        try:
+            padding = pool_images(schedule, block, self._reads(block), threads=self._registers.threads)
+        except s_tir.schedule.ScheduleError:
+            padding = None  # TVM refuses, for example, a block that others read in another order
         if padding is None:
             return []
+        self._schedule = schedule
         for each in padding:
             parts = Parts.find(schedule.get(each), lanes=self._lanes)
             loop = schedule.get_loops(each)[-1]
-            if parts and int(schedule.get(loop).extent) == parts.bounds[-1]:
+            copied = schedule.get(loop)
+            # Of a line that the pool does not read to its end, the copy is shorter, and its parts are others.
+            if parts and int(copied.extent) == parts.bounds[-1] and copied.body.predicate == 1:
                 self._parts.append((parts, loop))
         return [block.name, *(schedule.get(each).name_hint for each in padding)]
 

@@ -23,7 +23,9 @@ ATTRIBUTE, LEVEL = "FLegalize", 11
 LAYOUTS = {"NCHW": 2, "NHWC": 1}
 """First of the two axes of an image, by layout."""
 
-INDEX = "int64"
+INDEX = "int32"
+"""Type of the places in tables."""
+
 SMALL = np.float32(1e-5)
 """What TVM adds to a place before it is rounded to the nearest lower one."""
 

@@ -79,7 +79,7 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         data, epsilon = difference.args[0], total.args[1]
         shape = _static_sizes(data)
         axes = [
-            sorted(int(axis) % len(shape) for axis in each.attrs.axis or range(len(shape)))
+            sorted(int(axis) % len(shape) for axis in _axes_of(each, len(shape)))
             for each in (mean, variance)
             if shape and each.attrs.keepdims and data.same_as(each.args[0])
         ]
@@ -97,7 +97,7 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         value, factor = self._value(call.args[0]), call.args[1]
         is_rows = _is_call(value, "relax.reshape") and any(value.args[0].same_as(rows) for rows in self._rows)
         shape, sizes = _static_sizes(call.args[0]), _static_sizes(factor)
-        if not is_rows or len(value.args[0].ty.shape.values) != 3 or math.prod(sizes) != shape[1]:
+        if not is_rows or not sizes or len(value.args[0].ty.shape.values) != 3:
             return None
         if [1] * (len(shape) - len(sizes)) + sizes != [1, shape[1], *[1] * (len(shape) - 2)]:
             return None
@@ -116,8 +116,13 @@ def _is_call(value: Any, name: str) -> bool:
     return isinstance(value, relax.Call) and value.op == tvm.ir.Op.get(name)
 
 
+def _axes_of(call: Any, rank: int) -> Any:
+    """Return the axes of a mean or a variance; without a list it is over all of them."""
+    return range(rank) if call.attrs.axis is None else call.attrs.axis
+
+
 def _static_sizes(data: Any) -> list[int]:
-    """Return the sizes of a tensor of float32; none where they are open or of another type."""
+    """Return the sizes of a tensor of float32; none for a single number, open sizes or another type."""
     shape = getattr(data.ty, "shape", None)
     sizes = shape.values if isinstance(shape, relax.ShapeExpr) else []
     is_static = str(data.ty.dtype) == "float32" and all(isinstance(size, tvm.tirx.IntImm) for size in sizes)
