@@ -116,7 +116,7 @@ def case(name: str, target: Any) -> dict[str, Any]:
         "well_formed": bool(relax.analysis.check_well_formed(grouped)),
         "same": bool(np.allclose(expected, actual, rtol=1e-5, atol=1e-5 * float(np.abs(expected).max()))),
         "vectors": "T.vectorized(" in rows.script(),
-        "widened": "T.Select(T.min(" in rows.script(),
+        "widened": 'T.Select(T.Cast("int32", ' in rows.script(),
     }
 
 
