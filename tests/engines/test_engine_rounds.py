@@ -202,8 +202,7 @@ def test_openvino_runs_with_the_weights_that_nncf_compresses(
     # No group of 32 divides the second sum.
     shapes = {"v": (64, 40), "w": (40, 64)}
     weights = [
-        onnx.numpy_helper.from_array(rng.standard_normal(each).astype("float32"), name)
-        for name, each in shapes.items()
+        onnx.numpy_helper.from_array(rng.standard_normal(each).astype("float32"), name) for name, each in shapes.items()
     ]
     products = [helper.make_node("MatMul", ["image", "v"], ["x"]), helper.make_node("MatMul", ["x", "w"], ["y"])]
     tensors = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 64]) for name in ("image", "y")]

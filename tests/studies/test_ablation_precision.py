@@ -46,8 +46,15 @@ def decision(layers: int, pipeline: str = WINNER) -> PrecisionDecision:
     )
     return PrecisionDecision.from_json(
         {
-            **{"budget": 0.1, "compared_with": "outputs", "samples": 0, "pipeline": pipeline},
-            **{"begin_s": 2.0, "predicted_s": 1.0, "bound_s": 1.0, "predicted_error": 0.02, "error": 0.02},
+            "budget": 0.1,
+            "compared_with": "outputs",
+            "samples": 0,
+            "pipeline": pipeline,
+            "begin_s": 2.0,
+            "predicted_s": 1.0,
+            "bound_s": 1.0,
+            "predicted_error": 0.02,
+            "error": 0.02,
             "layers": [{**layer.to_json(), "call": call} for call in range(layers)],
         }
     )
