@@ -2,13 +2,15 @@
 
 ``python -m benchmarks.measurement.float32_binaries``: ten small networks and pipelines are built by the code of a
 commit, in a checkout that is removed afterwards, by today's code, and by today's code with a ``NarrowWeights`` that
-narrows nothing. Binaries are compared by the digest of library and weights. Kernels that one of both has are counted
-as well. ``benchmarks/results/float32_binaries.json`` has a row for each; what is there is not built again.
+narrows nothing. Binaries are compared by the digest of library and weights. Kernels that only one of both has are
+counted as well. ``benchmarks/results/float32_binaries.json`` has a row for each; what is there by the same two commits
+is not built again.
 """
 
 import json
 import os
 import subprocess
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +23,8 @@ from passsearch.evaluate import Session
 
 BEFORE = "646d0060"
 """The commit before the first one with narrow weights."""
+
+DIRTY = "-changed"
 
 NETWORKS = {
     "resnet_tiny": ("default-passes", "nhwc-schedule-cpu", "winograd-schedule-cpu"),
@@ -57,13 +61,23 @@ def main() -> None:
         old = Path(folder) / "checkout"
         subprocess.run(["git", "worktree", "add", "--quiet", "--detach", old, chosen.before], cwd=ROOT, check=True)
         try:
-            for title, network, name in [each for each in titles if each[0] not in known]:
+            commits = {"before_commit": _commit(old), "now_commit": _commit(ROOT)}
+            for title, network, name in titles:
+                # What is not committed has no name, so it is built again.
+                if commits.items() <= known.get(title, {}).items() and DIRTY not in commits["now_commit"]:
+                    continue
                 session = network_session(f"zoo:{network}", "relax")
-                row = _row(name, old, session)
+                row = {**commits, **_row(name, old, session)}
                 write_row(ROWS, "binaries", name=title, row=row, session=session)
                 print(title, row, flush=True)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", old], cwd=ROOT, check=True)
+
+
+def _commit(checkout: Path) -> str:
+    """Return the commit of a checkout, marked where files differ from it."""
+    command = ["git", "describe", "--always", "--abbrev=12", "--exclude=*", f"--dirty={DIRTY}"]
+    return subprocess.run(command, cwd=checkout, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def _row(name: str, old: Path, session: Session) -> dict[str, Any]:
@@ -78,8 +92,10 @@ def _row(name: str, old: Path, session: Session) -> dict[str, Any]:
         "now": now["digest"],
         "same_as_before": before["digest"] == now["digest"],
         "same_with_empty_pass": None if narrowed == text else with_pass["digest"] == now["digest"],
+        "kernels_before": len(before["kernels"]),
         "kernels": len(now["kernels"]),
-        "other_kernels": len(set(now["kernels"]) ^ set(before["kernels"])),
+        "only_before": (Counter(before["kernels"]) - Counter(now["kernels"])).total(),
+        "only_now": (Counter(now["kernels"]) - Counter(before["kernels"])).total(),
     }
 
 

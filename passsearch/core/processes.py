@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
+NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "NNCF_CI": "1"}
 """Variables that keep frameworks from reporting what they run: ONNX Runtime sends names and digests of networks to its
-maker from version 1.29 on (microsoft/onnxruntime #27379), and keeps files for it."""
+maker from version 1.29 on (microsoft/onnxruntime #27379), and keeps files for it; NNCF sends how it is used."""
 
 OWN_VARIABLES = frozenset({"PYTHONPATH", "PYTHONHOME"})
 """Variables that describe this process's interpreter; a child would import from the wrong environment."""

@@ -22,7 +22,7 @@ from passsearch.evaluate.pool import LOG, OVERTIME
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import Built, FreshCompile, Network
-from passsearch.evaluate.rounded import RoundedOutputs, RoundedWeights, used_budget
+from passsearch.evaluate.rounded import RoundedChoice, RoundedOutputs, RoundedWeights, used_budget
 from passsearch.evaluate.sequence_check import check_sequences
 from passsearch.evaluate.session import (
     AUDIT_CASES,
@@ -90,6 +90,7 @@ __all__ = [
     "RecordedEdge",
     "RecordedReference",
     "Region",
+    "RoundedChoice",
     "RoundedOutputs",
     "RoundedWeights",
     "Samples",

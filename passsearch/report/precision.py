@@ -9,6 +9,9 @@ from passsearch.results import LayerPrecision, NoPrecision, PrecisionDecision, P
 
 FLOAT32 = "float32"
 
+MOST_WORTHS = 10
+"""Most layers of which a text says what their precision is worth."""
+
 _UNITS = {
     SHARE: "of the largest output",
     TOP1: "of the rows with another class than the reference's",
@@ -59,10 +62,14 @@ def worth_lines(found: PrecisionWorth) -> Iterator[tuple[str, str]]:
         f"{counted(len(found.layers), 'layer')} in fewer bits; kernels take {_ms(found.predicted_s)} and outputs "
         f"deviate by {error} of the largest. Each layer alone in float32 again:",
     )
-    for each in sorted(found.layers, key=lambda each: -each.saved_s):
+    if found.failure:
+        yield "not measured", f"deviations that are only predicted: {found.failure}"
+    for each in sorted(found.layers, key=lambda each: -each.saved_s)[:MOST_WORTHS]:
         more = f"{_ms(each.saved_s)} ({format_percent(each.saved_s / found.predicted_s)}) more"
         error = _worth_error(each.error, each.predicted_error)
         yield f"{each.kernel}:{each.call}", f"{each.weights} in {each.text}; without, {more} and a deviation of {error}"
+    if (rest := len(found.layers) - MOST_WORTHS) > 0:
+        yield "other layers", f"{rest}, which save less, are in the JSON"
 
 
 def _worth_error(error: float | None, predicted: float) -> str:

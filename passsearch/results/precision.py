@@ -202,11 +202,14 @@ class PrecisionWorth(Record):
     Attributes:
         predicted_s: Predicted seconds of the kernels of an inference of the winner.
         predicted_error: Predicted deviation of its outputs, as a share of the largest.
-        error: Measured deviation on the inputs of ``layers``; ``None`` where it was not measured.
+        error: Measured deviation on four inputs at most, as in ``layers``, while the decision's error is of all inputs;
+            ``None`` where it was not measured.
+        failure: Why errors were not measured.
         layers: The layers.
     """
 
     predicted_s: Positive
     predicted_error: float
     error: float | None = None
+    failure: str = ""
     layers: tuple[LayerWorth, ...]

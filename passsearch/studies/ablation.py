@@ -29,7 +29,7 @@ from passsearch.studies.ablation_document import (
     made_ablation,
     timed,
 )
-from passsearch.studies.ablation_precision import precision_worth
+from passsearch.studies.ablation_precision import CUT, precision_worth
 from passsearch.studies.ablation_records import CompileRounds, Readings, compile_key
 from passsearch.studies.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
 from passsearch.studies.comparison import built_baseline, time_contenders
@@ -98,16 +98,18 @@ class Ablation:
         steps = self._build(ablation_steps(shortest))
         # Before the measurement, which takes all the time that is left.
         kernels = self._kernel_times(shortest)
-        self.progress("rounding weights", 0, 0)
-        precision = precision_worth(self.decision, self.winner.pipeline, self.evaluator, time_limit=self.time_limit)
         ablation = made_ablation(self._measure(steps, reference), self.winner)
         # A pass that occurs twice stays if either occurrence is worth something.
         kept = {row.subject for row in ablation.steps(WITHOUT) if row.worth not in WORTHLESS}
+        minimal = self._minimal(shortest, reference, worthless=frozenset(ablation.worth_nothing) - kept)
+        self.progress("rounding weights", 0, 0)
+        precision = precision_worth(self.decision, self.winner.pipeline, self.evaluator, time_limit=self.time_limit)
         return replace(
             ablation,
+            complete=ablation.complete and (precision is None or precision.failure != CUT),
             until_decided=self.until_decided,
             dropped=tuple(str(step) for step in dropped),
-            minimal=self._minimal(shortest, reference, worthless=frozenset(ablation.worth_nothing) - kept),
+            minimal=minimal,
             kernels=kernels,
             precision=precision,
         )

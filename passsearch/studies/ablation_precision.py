@@ -2,15 +2,22 @@
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from passsearch.core import FLOAT32, NARROWING, Failure, PassSpec, Pipeline, TimeLimit
-from passsearch.evaluate import WorkerEvaluator, used_budget
+from passsearch.evaluate import RoundedChoice, WorkerEvaluator, used_budget
 from passsearch.results import LayerPrecision, LayerWorth, NoPrecision, PrecisionDecision, PrecisionWorth
 
 MOST_CASES = 4
 """Most inputs on which errors are measured."""
+
+MOST_CHOICES = 8
+"""Most choices of a request: what they share is rounded once for it, and the time that is left is read between two."""
+
+CUT = "the time limit was over"
+"""What keeps errors from being measured until an ablation goes on."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,65 +32,86 @@ def precision_worth(
     """Return what each layer in fewer bits saves and costs; ``None`` for a winner without a decision on them.
 
     Times are those of the decision, which has timed every kernel in its place. Errors are predicted by it and measured
-    again, on a build whose weights are arguments, so that no layer needs a build of its own.
+    again, on one build whose weights are arguments, so that no layer needs a build of its own.
     """
     if not isinstance(decision, PrecisionDecision) or decision.pipeline is None:
         return None
-    step = _narrowing(winner)
-    if step is None or step != _narrowing(Pipeline.parse(decision.pipeline)):
+    begin = up_to_narrowing(winner)
+    if not begin or begin != up_to_narrowing(Pipeline.parse(decision.pipeline)):
         return None
     narrow = [each for each in decision.layers if each.storage != FLOAT32]
     _log.info("the weights of %d layers return to float32, one by one", len(narrow))
-    errors = _Errors(winner, step, evaluator, time_limit)
     choice = {(each.kernel, each.call): _arguments(each) for each in narrow}
-    whole = errors.of(choice)
-    rows = []
-    for each in narrow:
-        rest = {key: own for key, own in choice.items() if key != (each.kernel, each.call)}
-        # The squares of the layers' errors add up.
-        predicted = decision.predicted_error * math.sqrt(max(0.0, 1 - each.error_share))
-        rows.append(
-            LayerWorth(
-                storage=each.storage,
-                group=each.group,
-                activations=each.activations,
-                kernel=each.kernel,
-                call=each.call,
-                weights=each.weights,
-                saved_s=each.saved_s,
-                predicted_error=predicted,
-                error=None if whole is None else errors.of(rest),
-            )
-        )
+    rest = [{key: own for key, own in choice.items() if key != (each.kernel, each.call)} for each in narrow]
+    measured: list[float | None] = []
+    failure = ""
+    for found in _errors([choice, *rest], winner, len(begin), evaluator, time_limit):
+        if isinstance(found, str):
+            failure = found
+            _log.info("errors were not measured: %s", failure)
+        else:
+            measured += found
+    errors = [*measured, *[None] * (1 + len(narrow) - len(measured))]
     return PrecisionWorth(
-        predicted_s=decision.predicted_s, predicted_error=decision.predicted_error, error=whole, layers=tuple(rows)
+        predicted_s=decision.predicted_s,
+        predicted_error=decision.predicted_error,
+        error=errors[0],
+        failure=failure,
+        layers=tuple(_worth(*each, decision) for each in zip(narrow, errors[1:], strict=True)),
     )
 
 
-class _Errors:
-    """Measures the errors of a winner's layers in several precisions."""
+def _worth(layer: LayerPrecision, error: float | None, decision: PrecisionDecision) -> LayerWorth:
+    # The squares of the layers' errors add up.
+    predicted = decision.predicted_error * math.sqrt(max(0.0, 1 - layer.error_share))
+    return LayerWorth(
+        storage=layer.storage,
+        group=layer.group,
+        activations=layer.activations,
+        kernel=layer.kernel,
+        call=layer.call,
+        weights=layer.weights,
+        saved_s=layer.saved_s,
+        predicted_error=predicted,
+        error=error,
+    )
 
-    def __init__(self, winner: Pipeline, step: PassSpec, evaluator: WorkerEvaluator, time_limit: TimeLimit) -> None:
-        place = winner.passes.index(step)
-        self._evaluator, self._time_limit = evaluator, time_limit
-        self._state = evaluator.reach(Pipeline(winner.passes[:place]))
-        # Without the schedules of single kernels: weights that are arguments are not packed.
-        self._rest = [_plain(each, evaluator) for each in winner.passes[place + 1 :]]
 
-    def of(self, choice: Mapping[tuple[str, int], Mapping[str, Any]]) -> float | None:
-        """Return the error, as a share of the largest output; ``None`` where time or the compiler does not allow it."""
-        budget = self._evaluator.session.budget
-        if budget is None or isinstance(self._state, Failure) or self._time_limit.is_over:
-            return None
-        if not choice:
-            return 0.0
-        rounding = self._evaluator.rounding
-        cases = rounding.usual_cases(MOST_CASES)
-        found = rounding.compare(self._state, self._rest, choices=[choice], cases=cases)
+def _errors(
+    choices: Sequence[RoundedChoice], winner: Pipeline, begin: int, evaluator: WorkerEvaluator, time_limit: TimeLimit
+) -> Iterator[list[float] | str]:
+    """Yield the errors of some choices after the other, as shares of the largest output; at the end why others lack."""
+    budget, rounding = evaluator.session.budget, evaluator.rounding
+    if budget is None:
+        yield "the run has no budget"
+        return
+    state = evaluator.reach(Pipeline(winner.passes[: begin - 1]))
+    if isinstance(state, Failure):
+        yield state.reason
+        return
+    # Without the schedules of single kernels: weights that are arguments are not packed.
+    steps, cases = [_plain(each, evaluator) for each in winner.passes[begin:]], rounding.usual_cases(MOST_CASES)
+    elapsed = 0.0
+    # The first one alone, as it takes the build.
+    for place in (0, *range(1, len(choices), MOST_CHOICES)):
+        # A request of the same length must fit into the time that is left.
+        if time_limit.left_s() <= elapsed:
+            yield CUT
+            return
+        now = time.monotonic()
+        some = choices[place : place + MOST_CHOICES] if place else choices[:1]
+        found = rounding.compare(state, steps, choices=some, cases=cases)
         if isinstance(found, Failure):
-            _log.info("the error was not measured: %s", found.reason)
-            return None
-        return used_budget(found[0].compared, budget.bound)
+            yield found.reason
+            return
+        yield [used_budget(each.compared, budget.bound) for each in found]
+        elapsed = time.monotonic() - now
+
+
+def up_to_narrowing(pipeline: Pipeline) -> tuple[PassSpec, ...]:
+    """Return the passes up to the one that narrows weights, with it; none where none does."""
+    places = [place for place, step in enumerate(pipeline.passes) if step.name == NARROWING]
+    return pipeline.passes[: places[0] + 1] if places else ()
 
 
 def _plain(step: PassSpec, evaluator: WorkerEvaluator) -> PassSpec:
@@ -91,12 +119,7 @@ def _plain(step: PassSpec, evaluator: WorkerEvaluator) -> PassSpec:
     return entry.kernel_schedule(step) if entry is not None and entry.kernel_parameter else step
 
 
-def _narrowing(pipeline: Pipeline) -> PassSpec | None:
-    steps: Sequence[PassSpec] = [step for step in pipeline.passes if step.name == NARROWING]
-    return steps[0] if steps else None
-
-
-def _arguments(layer: LayerPrecision) -> Mapping[str, Any]:
+def _arguments(layer: LayerPrecision) -> dict[str, Any]:
     """Return the arguments of the pass for one layer."""
     group = {"group": layer.group} if layer.group else {}
     activations = {"activations": layer.activations} if layer.activations != FLOAT32 else {}

@@ -1,5 +1,6 @@
 """Compares the outputs of a network with those of the reference, for one choice of rounded weights after another."""
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,9 @@ def compare_rounded(rounding: Rounding, network: RoundedNetwork, request: Mappin
     """Return the comparison of every choice of the request, each with what is noted about its weights.
 
     A choice is a list of layers with ``kernel``, ``call``, and as ``arguments`` those of the pass that narrows weights.
+    What several choices have in common is rounded once.
     """
+    known: dict[str, tuple[dict[str, Array], dict[str, Array], list[str]]] = {}
     inputs = CheckInputs.from_json(request["inputs"])
     compared = []
     for choice in request["choices"]:
@@ -23,7 +26,10 @@ def compare_rounded(rounding: Rounding, network: RoundedNetwork, request: Mappin
         activations: dict[str, Array] = {}
         notes: list[str] = []
         for layer in choice:
-            values, groups, lines = rounding.rounded((layer["kernel"], layer["call"]), layer["arguments"])
+            key = json.dumps(layer, sort_keys=True)
+            if key not in known:
+                known[key] = rounding.rounded((layer["kernel"], layer["call"]), layer["arguments"])
+            values, groups, lines = known[key]
             weights |= values
             activations |= groups
             notes += lines

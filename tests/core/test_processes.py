@@ -65,8 +65,9 @@ def test_a_limit_of_processor_time_limits_the_cores(
     assert physical_cores() == cores
 
 
-def test_processes_report_nothing_unless_the_user_lets_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
-    assert child_environment()["ORT_DISABLE_TELEMETRY"] == "1"
-    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
-    assert child_environment()["ORT_DISABLE_TELEMETRY"] == "0"
+@pytest.mark.parametrize("name", ["ORT_DISABLE_TELEMETRY", "NNCF_CI"])
+def test_processes_report_nothing_unless_the_user_lets_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(name, raising=False)
+    assert child_environment()[name] == "1"
+    monkeypatch.setenv(name, "0")
+    assert child_environment()[name] == "0"

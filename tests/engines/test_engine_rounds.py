@@ -21,6 +21,7 @@ from passsearch.core import TensorType, TimeLimit, strict_limit
 from passsearch.engines import (
     EngineFailure,
     EnginePlan,
+    EngineRecord,
     EngineSpec,
     EngineTiming,
     compare,
@@ -197,25 +198,30 @@ def test_openvino_shows_its_own_precision_apart(
 def test_openvino_runs_with_the_weights_that_nncf_compresses(
     onnxruntime_python: Path, nncf_python: Path, tmp_path: Path
 ) -> None:
-    weights = np.random.default_rng(0).standard_normal((64, 64)).astype("float32")
-    value, network = onnx.helper.make_tensor_value_info, tmp_path / "product.onnx"
-    tensors = [value(name, onnx.TensorProto.FLOAT, [1, 64]) for name in ("image", "y")]
-    node = onnx.helper.make_node("MatMul", ["image", "w"], ["y"])
-    graph = onnx.helper.make_graph(
-        [node], "one", tensors[:1], tensors[1:], [onnx.numpy_helper.from_array(weights, "w")]
-    )
-    opset = onnx.helper.make_opsetid("", 17)
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), network)
-    reference = engine_spec("onnxruntime", network, python=onnxruntime_python)
+    rng, helper, network = np.random.default_rng(0), onnx.helper, tmp_path / "network.onnx"
+    # No group of 32 divides the second sum.
+    shapes = {"v": (64, 40), "w": (40, 64)}
+    weights = [
+        onnx.numpy_helper.from_array(rng.standard_normal(each).astype("float32"), name) for name, each in shapes.items()
+    ]
+    products = [helper.make_node("MatMul", ["image", "v"], ["x"]), helper.make_node("MatMul", ["x", "w"], ["y"])]
+    tensors = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 64]) for name in ("image", "y")]
+    plan, types = replace(PLAN, processes=1, limit=0.5), {"image": TensorType((1, 64), "float32")}
     names = ("openvino:int8-weights", "openvino:int4-weights")
-    specs = [engine_spec(name, network, python=nncf_python) for name in names]
-    plan = replace(PLAN, processes=1, limit=0.5)
-    types = {"image": TensorType((1, 64), "float32")}
-    comparison = compare(specs, reference=reference, types=types, plan=plan, folder=tmp_path / "rounds")
-    rows = [engine_row(record, plan=plan) for record in comparison.records]
-    assert [row["settings"]["weights"] for row in rows] == ["INT8_SYM", "INT4_SYM"]
-    assert all("nncf" in row["versions"] for row in rows)
-    assert 1e-4 < rows[0]["deviation"] < rows[1]["deviation"] < 0.5
+
+    def rows(nodes: list[onnx.NodeProto], initializers: list[onnx.TensorProto]) -> Sequence[EngineRecord]:
+        graph = helper.make_graph(nodes, "one", tensors[:1], tensors[1:], initializers)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), network)
+        reference = engine_spec("onnxruntime", network, python=onnxruntime_python)
+        specs = [engine_spec(name, network, python=nncf_python) for name in names]
+        return compare(specs, reference=reference, types=types, plan=plan, folder=tmp_path / "rounds").records
+
+    found = [engine_row(record, plan=plan) for record in rows(products, weights)]
+    assert [row["settings"]["weights"] for row in found] == [{"i8": 2}, {"i4": 1, "u8": 1}]
+    assert all("nncf" in row["versions"] for row in found)
+    assert 1e-4 < found[0]["deviation"] < found[1]["deviation"] < 0.5
+    without = rows([helper.make_node("Relu", ["image"], ["y"])], [])
+    assert all("NNCF compresses no weights of this network" in record.failure for record in without)
 
 
 def test_onnxruntime_for_cuda_does_not_run_on_the_cpu(

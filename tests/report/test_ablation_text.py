@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,7 @@ def test_layers_in_fewer_bits_have_a_row_each_the_most_saving_first(document: di
     ]
     assert "kernels take 2 ms and outputs deviate by 0.031 (0.03 predicted) of the largest" in text
     assert "precision of layers" not in ablation_text(Ablation.from_json(document))
+    many = replace(worth, layers=(large, *[replace(small, call=each) for each in range(11)]), failure="no time")
+    text = ablation_text(Ablation.from_json({**document, "precision": many.to_json()}), width=1000)
+    assert text.count("matmul:") == 10 and "other layers: 2, which save less" in text
+    assert "deviations that are only predicted: no time" in text

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -125,6 +126,12 @@ def chosen() -> Iterator[Case]:
         steps = [node("SplitToSequence", "x s", "q", axis=1), node("SequenceAt", "q n", "y"), node("Relu", "y", "z")]
         constants = {"s": sizes, "n": np.array(0)}
         yield case(f"a sequence of one part by {name}", steps, {"x": data}, {"z": data}, constants)
+    yield case("sizes of another sum", steps, {"x": data}, {"z": data}, {"s": np.array([2]), "n": np.array(0)})
+    steps = [onnx.helper.make_node("SplitToSequence", ["x", ""], ["q"], axis=1, keepdims=0), *steps[1:2]]
+    yield case("a sequence without sizes", steps, {"x": data}, {"y": data[:, 0]}, {"n": np.array(0)})
+    steps = [node("Split", "e s", "a", axis=1), node("Concat", "a x", "y", axis=1)]
+    empty = {"e": f32(np.zeros((1, 0))), "s": np.array([0])}
+    yield case("one part without elements", steps, {"x": data}, {"y": data}, empty)
     wanted = {"y": np.eye(2, 3, 1)}
     yield case(
         "diagonal of another type", [node("EyeLike", "x", "y", dtype=11, k=1)], {"x": f32(np.ones((2, 3)))}, wanted

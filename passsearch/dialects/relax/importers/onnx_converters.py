@@ -340,7 +340,8 @@ def _with_empty_parts(bb: Any, data: Any, sizes: Any, attr: Mapping[str, Any]) -
         return None
     axis, whole, full = attr.get("axis", 0), [int(size) for size in data.ty.shape], [size for size in sizes if size]
     kept = iter([data] if len(full) == 1 else _parts(bb, data, full, axis))
-    return relax.Tuple([next(kept) if size else _empty(data, whole, axis) for size in sizes])
+    parts = [next(kept) if size else _empty(data, whole, axis) for size in sizes]
+    return parts[0] if len(parts) == 1 else relax.Tuple(parts)  # as TVM's split into one part
 
 
 def _parts(bb: Any, data: Any, sizes: Any, axis: int) -> list[Any]:
@@ -359,13 +360,18 @@ class SplitToSequence(onnx_frontend.SplitToSequence):  # type: ignore[misc]
 
     @classmethod
     def _impl_v11(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        axis, is_kept = attr.get("axis", 0), attr.get("keepdims", 1) or len(inputs) > 1
-        sizes = _numbers(inputs[1], params) if len(inputs) > 1 else np.array(1)
-        size = inputs[0].ty.shape[axis]
-        is_short = isinstance(size, tirx.IntImm) and sizes is not None and 0 < int(size) <= np.min(sizes)
-        if is_short or (sizes is not None and sizes.shape == (1,)):
-            return relax.Tuple([inputs[0] if is_kept else bb.emit(relax.op.squeeze(inputs[0], [axis]))])
-        return super()._impl_v11(bb, inputs, attr, params)
+        given = list(inputs) if len(inputs) > 1 and inputs[1] is not None else list(inputs)[:1]
+        axis, is_kept = attr.get("axis", 0), attr.get("keepdims", 1) or len(given) > 1
+        sizes = _numbers(given[1], params) if len(given) > 1 else np.array(1)
+        if sizes is None or sizes.size > 1:
+            return super()._impl_v11(bb, given, attr, params)
+        size = given[0].ty.shape[axis]
+        whole, part = int(size) if isinstance(size, tirx.IntImm) else None, int(sizes.item())
+        if sizes.shape and part != whole:
+            raise NotImplementedError(f"a part of {part} is not the whole of axis {axis}, {size}")
+        if whole is None or not 0 < whole <= part:
+            return super()._impl_v11(bb, given, attr, params)
+        return relax.Tuple([given[0] if is_kept else bb.emit(relax.op.squeeze(given[0], [axis]))])
 
 
 class Concat(onnx_frontend.Concat):  # type: ignore[misc]
