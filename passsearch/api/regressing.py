@@ -230,7 +230,10 @@ class Sides:
         if first.toolchain != second.toolchain:
             return [], "the sides are built by different compilers, which cannot exchange passes"
         exchanges = candidate_exchanges(self.candidates[BEFORE], self.candidates[AFTER])
-        made = [Variant(each.text, each.kind, partial(self.compiled, second, each.candidate)) for each in exchanges]
+        made = [
+            Variant(each.text, each.kind, partial(self.compiled, second, each.candidate), each.size)
+            for each in exchanges
+        ]
         return made, "" if made else "both sides have the same passes and settings"
 
     def _with_options(self, request: SideRequest, options: Mapping[str, Any], name: str) -> EngineSpec:
@@ -314,9 +317,8 @@ def _record(
     network: OnnxNetwork, question: RegressionQuestion, findings: RegressionFindings, *, seconds: float
 ) -> RegressionRecord:
     records = findings.records
-    failed = question.specs[1] if isinstance(question.specs[1], str) else ""
     made = [
-        regression_side(question, records.get(name), text, failure=failed if name == AFTER else "")
+        regression_side(question, records.get(name), text, failure=findings.failure if name == AFTER else "")
         for name, text in zip((BEFORE, AFTER), question.names, strict=True)
     ]
     return RegressionRecord(
@@ -334,7 +336,7 @@ def _record(
         regressed=findings.regressed,
         ratios=findings.ratios,
         confirmation=findings.confirmation,
-        processes=len(findings.timing.comparison.disturbances),
+        processes=findings.processes,
         reference=findings.timing.reference.name,
         others_percent=round(findings.others_percent, 2),
         kernels=findings.kernels,
