@@ -66,8 +66,6 @@ def read_side(text: str) -> SideRequest:
     version = text.removeprefix(f"{_TVM}==")
     if _VERSION.fullmatch(version):
         return SideRequest(text, toolchain=_toolchain_of_version(version))
-    if head in declarations():
-        raise UserError(f"Options read `{head}{{name=value}}`, with values as in JSON; got `{text}`.")
     others = f"; toolchains: {', '.join(names) or 'none'}; or TOOLCHAIN:PIPELINE, a run folder, an export folder"
     raise UserError(
         f"`{text}` is nothing to compare. Engines: {', '.join(declarations())}, also as NAME==VERSION{others}."
@@ -93,13 +91,22 @@ def _read_engine(text: str, head: str, options: str) -> SideRequest | None:
         return None
     if name not in declarations():
         raise unknown_engine_error(name)
-    if version and "cpu" not in declarations()[name].devices:
-        raise UserError(f"Versions are installed of engines for processors only; `{name}` runs on GPUs.")
+    if "cpu" not in declarations()[name].devices:
+        raise UserError(f"`regress` runs on processors, and `{name}` runs on GPUs only.")
     if options and "options" not in signature(import_module(declarations()[name].adapter).open_engine).parameters:
         raise UserError(f"`{name}` takes no options of a session; leave out `{options}`.")
-    # The arguments of a pass have the same form.
-    values = Pipeline.parse(f"options{options}").passes[0].argument_values if options else {}
-    return SideRequest(text, engine=name, version=version, options=values)
+    return SideRequest(text, engine=name, version=version, options=_options(text, head, options) if options else {})
+
+
+def _options(text: str, head: str, options: str) -> Mapping[str, Any]:
+    try:
+        # The arguments of a pass have the same form.
+        passes = Pipeline.parse(f"options{options}").passes
+    except UserError:
+        passes = ()
+    if len(passes) != 1 or not passes[0].argument_values:
+        raise UserError(f"Options read `{head}{{name=value}}`, with values as in JSON; got `{text}`.")
+    return passes[0].argument_values
 
 
 def _toolchain_of_version(version: str) -> Toolchain:

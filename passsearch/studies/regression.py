@@ -118,6 +118,9 @@ def _reason(find: Callable[[], str]) -> str:
 def _require_result(question: RegressionQuestion, records: Mapping[str, EngineRecord]) -> None:
     if accident := next((each for each in records.values() if each.is_accident), None):
         raise EnvironmentFault(f"The measurement failed: {accident.failure}; run the same command again.")
+    for name, text in zip((BEFORE, AFTER), question.names, strict=True):
+        if name in records and records[name].is_mistake:
+            raise UserError(f"`{text}`: {records[name].failure}.")
     if failure := records[BEFORE].failure:
         raise UserError(f"`{question.names[0]}` has no result to compare with: {failure}.")
 
