@@ -132,6 +132,7 @@ class Regression(Record):
         outside_s: Part of the difference that no kernel shows; ``None`` without kernels.
         exchanges: Exchanges of one pass or setting, the best first; ``None`` with a reason.
         no_exchanges: The reason, also for missing further ones; empty if there are exchanges.
+        remarks: What a reader must know: that a side is rebuilt by another TVM, or that both are one binary.
         named: The pass or setting that explains most and the kernel that lost most; ``None`` for what is unknown.
         seconds: Wall time.
     """
@@ -158,5 +159,6 @@ class Regression(Record):
     outside_s: float | None
     exchanges: tuple[Exchange, ...] | None
     no_exchanges: str
+    remarks: tuple[str, ...]
     named: Mapping[str, str | None]
     seconds: float

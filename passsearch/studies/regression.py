@@ -74,14 +74,21 @@ def find_regression(question: RegressionQuestion) -> RegressionFindings:
     after = findings.records[AFTER]
     findings.ratios = _all_ratios(before, after)
     slowdown = [findings.ratios["fastest"], findings.ratios["medians"]]
-    if first.about.get("binary") and first.about.get("binary") == second.about.get("binary"):
+    if _is_same(first, second):
         # What is one binary is equally fast, so a difference that was read is noise.
-        findings.no_kernels = findings.no_exchanges = "both sides are the same binary"
+        findings.no_kernels = findings.no_exchanges = "both sides are the same binary in the same runtime"
+        findings.remarks = ("both sides are the same binary in the same runtime, so a difference is noise",)
     elif all(_above(ratio, 1 + question.threshold) for ratio in slowdown):
         _confirm(question, findings, [first, second])
     elif all(_below(ratio, 1 / (1 + question.threshold)) for ratio in slowdown):
         findings.verdict = "faster"
     return findings
+
+
+def _is_same(first: EngineSpec, second: EngineSpec) -> bool:
+    """Return whether both sides are one binary, run by one interpreter: another runtime may be slower with it."""
+    binaries = [each.about.get("binary") for each in (first, second)]
+    return bool(binaries[0]) and binaries[0] == binaries[1] and first.python == second.python
 
 
 def _confirm(question: RegressionQuestion, findings: RegressionFindings, specs: Sequence[EngineSpec]) -> None:

@@ -110,6 +110,7 @@ class RegressionFindings:
         outside_s: Seconds of the difference that no kernel shows.
         exchanges: Exchanges, the best first.
         no_exchanges: Why there are none, or no further ones.
+        remarks: What a reader must know of the comparison, as sentences without a full stop.
     """
 
     timing: EngineTiming
@@ -122,6 +123,7 @@ class RegressionFindings:
     outside_s: float | None = None
     exchanges: tuple[Exchange, ...] | None = None
     no_exchanges: str = "exchanges are tried where the second side is certainly slower"
+    remarks: tuple[str, ...] = ()
 
     def fail(self, failure: str) -> None:
         """Note why the second side fails; what was measured stays."""

@@ -1,19 +1,22 @@
 """What got slower between two engines, versions or pipelines."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import passsearch
-from passsearch.api.regressed_side import read_side
+from passsearch.api.regressed_side import RecordedBuild, SideRequest, read_side
+from passsearch.api.regressing import _check_runs
 from passsearch.cli.app import main
 from passsearch.engines import engine_table
 from passsearch.engines.adapters.onnxruntime import _set_option
 from passsearch.engines.contract import OptionError
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.toolchain import Toolchain, registry
+from passsearch.frontends import resolve_onnx
+from passsearch.toolchain import Toolchain, cache_folder, registry
 from passsearch.toolchain.pip import Pip
 
 SLOW = 'onnxruntime{enable_mem_pattern=true,graph_optimization_level="ORT_DISABLE_ALL"}'
@@ -123,6 +126,24 @@ def test_a_version_has_an_environment_of_its_own() -> None:
     environment = engine_table.declarations()["torch"].environment.of_version("2.9.0")
     assert (environment.name, environment.requirement) == ("torch==2.9.0", "torch==2.9.0")
     assert engine_table.declarations()["xla"].environment.of_version("0.7.0").requirement == "jax==0.7.0"
+
+
+def test_what_was_built_otherwise_is_said() -> None:
+    side = SideRequest("runs/old", recorded=RecordedBuild("net", "0f", "0.25.0", "llvm -mcpu=a"))
+    assert side.remark(tvm_version="0.25.0", target="llvm -mcpu=a") == ""
+    assert side.remark(tvm_version="0.27.0", target="llvm -mcpu=a") == (
+        "`runs/old` was made by TVM 0.25.0 for `llvm -mcpu=a`; here TVM 0.27.0 builds it for `llvm -mcpu=a`"
+    )
+    assert "builds it for `llvm`" in side.remark(tvm_version="0.25.0", target="llvm")
+    assert SideRequest("relax").remark(tvm_version="0.27.0", target="llvm") == ""
+
+
+def test_a_pipeline_file_of_another_network_is_refused() -> None:
+    network = resolve_onnx("zoo:resnet_tiny", inputs=None, batch=None, folder=cache_folder() / "models", trust=False)
+    build = RecordedBuild("other", "0f", "0.25.0", "llvm")
+    with pytest.raises(UserError, match=r"`p.json` is of `other`, another file than `resnet_tiny`"):
+        _check_runs([SideRequest("p.json", recorded=build)], network)
+    _check_runs([SideRequest("p.json", recorded=replace(build, sha256=network.file.sha256))], network)
 
 
 @pytest.mark.slow
