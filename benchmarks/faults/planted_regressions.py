@@ -1,8 +1,8 @@
 """Plants ten regressions and compares versions with themselves: ``python -m benchmarks.faults.planted_regressions
 [NAME…]``.
 
-Each planted regression differs from the other side in something harmless too. ``planted_regressions.json`` has for each
-what ``regress`` names; a row in it is not measured again. ``--table`` prints the rows.
+Some planted regressions differ from the other side in something harmless too. ``planted_regressions.json`` has for
+each what ``regress`` names; a row in it is not measured again. ``--table`` prints the rows.
 """
 
 from collections.abc import Mapping

@@ -13,13 +13,30 @@ from passsearch.api.engine_request import QUALIFIED
 from passsearch.core import Pipeline, expand_home
 from passsearch.engines import declarations, unknown_engine_error
 from passsearch.errors import UserError
-from passsearch.export import PIPELINE, read_pipeline
+from passsearch.export import PIPELINE, Deployment, read_pipeline
 from passsearch.store import read_result
 from passsearch.toolchain import Toolchain, get_toolchain, list_toolchains
 
 _VERSIONED = re.compile(r"([a-z][a-z0-9:_-]*)==([0-9][\w.+!-]*)")
 _VERSION = re.compile(r"\d+(\.\w+)+")
 _TVM = "tvm"
+
+
+@dataclass(frozen=True)
+class RecordedBuild:
+    """What a run or a pipeline file says of its build.
+
+    Attributes:
+        network: Name of the network.
+        sha256: Digest of its file; empty if it was not recorded.
+        tvm_version: Version of the TVM.
+        target: TVM's target.
+    """
+
+    network: str
+    sha256: str
+    tvm_version: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -34,6 +51,7 @@ class SideRequest:
         toolchain: The toolchain of a pipeline.
         pipeline: The pipeline, as ``read_candidate`` reads it; ``None`` for the toolchain's default.
         run: The run folder that it names.
+        recorded: What the run or pipeline file says of its build.
     """
 
     text: str
@@ -43,6 +61,17 @@ class SideRequest:
     toolchain: Toolchain | None = None
     pipeline: str | None = None
     run: Path | None = None
+    recorded: RecordedBuild | None = None
+
+    def remark(self, *, tvm_version: str, target: str) -> str:
+        """Return how the build differs from that of the run or pipeline file; empty if it does not."""
+        record = self.recorded
+        if record is None or (record.tvm_version, record.target) == (tvm_version, target):
+            return ""
+        return (
+            f"`{self.text}` was made by TVM {record.tvm_version} for `{record.target}`; here TVM {tvm_version} builds "
+            f"it for `{target}`"
+        )
 
 
 def read_side(text: str) -> SideRequest:
@@ -52,9 +81,15 @@ def read_side(text: str) -> SideRequest:
         UserError: The text is none of an engine, a toolchain, a version of TVM, a run or an export.
     """
     if run := run_folder(text):
-        return SideRequest(text, toolchain=get_toolchain(read_result(run)["toolchain"]["name"]), pipeline=text, run=run)
+        result = read_result(run)
+        model, chain = result["model"], result["toolchain"]
+        recorded = RecordedBuild(model["name"], model["sha256"], chain["tvm_version"], result["target"])
+        return SideRequest(text, toolchain=get_toolchain(chain["name"]), pipeline=text, run=run, recorded=recorded)
     if file := _pipeline_file(text):
-        return SideRequest(text, toolchain=_toolchain_of_file(file), pipeline=str(file))
+        deployment = read_pipeline(file)
+        name, digest = (str(deployment.model.get(key) or "") for key in ("name", "sha256"))
+        recorded = RecordedBuild(name, digest, deployment.tvm_version, deployment.target)
+        return SideRequest(text, toolchain=_toolchain_of(deployment), pipeline=str(file), recorded=recorded)
     head, brace, rest = text.partition("{")
     if engine := _read_engine(text, head, brace + rest):
         return engine
@@ -66,8 +101,6 @@ def read_side(text: str) -> SideRequest:
     version = text.removeprefix(f"{_TVM}==")
     if _VERSION.fullmatch(version):
         return SideRequest(text, toolchain=_toolchain_of_version(version))
-    if head in declarations():
-        raise UserError(f"Options read `{head}{{name=value}}`, with values as in JSON; got `{text}`.")
     others = f"; toolchains: {', '.join(names) or 'none'}; or TOOLCHAIN:PIPELINE, a run folder, an export folder"
     raise UserError(
         f"`{text}` is nothing to compare. Engines: {', '.join(declarations())}, also as NAME==VERSION{others}."
@@ -93,13 +126,22 @@ def _read_engine(text: str, head: str, options: str) -> SideRequest | None:
         return None
     if name not in declarations():
         raise unknown_engine_error(name)
-    if version and "cpu" not in declarations()[name].devices:
-        raise UserError(f"Versions are installed of engines for processors only; `{name}` runs on GPUs.")
+    if "cpu" not in declarations()[name].devices:
+        raise UserError(f"`regress` runs on processors, and `{name}` runs on GPUs only.")
     if options and "options" not in signature(import_module(declarations()[name].adapter).open_engine).parameters:
         raise UserError(f"`{name}` takes no options of a session; leave out `{options}`.")
-    # The arguments of a pass have the same form.
-    values = Pipeline.parse(f"options{options}").passes[0].argument_values if options else {}
-    return SideRequest(text, engine=name, version=version, options=values)
+    return SideRequest(text, engine=name, version=version, options=_options(text, head, options) if options else {})
+
+
+def _options(text: str, head: str, options: str) -> Mapping[str, Any]:
+    try:
+        # The arguments of a pass have the same form.
+        passes = Pipeline.parse(f"options{options}").passes
+    except UserError:
+        passes = ()
+    if len(passes) != 1 or not passes[0].argument_values:
+        raise UserError(f"Options read `{head}{{name=value}}`, with values as in JSON; got `{text}`.")
+    return passes[0].argument_values
 
 
 def _toolchain_of_version(version: str) -> Toolchain:
@@ -116,9 +158,8 @@ def _toolchain_of_version(version: str) -> Toolchain:
     return found[0]
 
 
-def _toolchain_of_file(file: Path) -> Toolchain:
+def _toolchain_of(deployment: Deployment) -> Toolchain:
     """Return a toolchain with the TVM of a pipeline file, or one of its dialect."""
-    deployment = read_pipeline(file)
     chains = [each for each in list_toolchains() if each.dialect == deployment.dialect.name]
     same = [each for each in chains if each.tvm_version == deployment.tvm_version]
     return same[0] if same else get_toolchain(None, dialect=deployment.dialect.name)

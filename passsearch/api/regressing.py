@@ -16,6 +16,7 @@ from passsearch.api.common import (
     open_evaluator,
     progress_callback,
     read_candidate,
+    recorded_budget,
     worker_limits,
 )
 from passsearch.api.engine_artifacts import (
@@ -126,10 +127,13 @@ def regress(
         _check_runs(requests, network)
         options: dict[str, Any] = {"target": target, "catalogs": catalog_paths(catalogs)}
         options["limits"] = worker_limits(Limits(memory=memory))
-        sides = Sides(network, folder, options, stack, trust=trust, report=report)
+        sides = Sides(
+            network, folder, options, stack, requests=requests, tolerance=tolerance, trust=trust, report=report
+        )
         question = _question(sides, requests, tolerance=tolerance, threads=threads, threshold=threshold)
         question = replace(question, time_limit=TimeLimit(seconds), progress=report)
         findings = find_regression(question)
+        findings.remarks = (*sides.remarks, *findings.remarks)
         record = _record(network, question, findings, seconds=monotonic() - begin_s)
     return Regression(record.to_json())
 
@@ -144,11 +148,14 @@ class Sides:
         options: Mapping[str, Any],
         stack: ExitStack,
         *,
+        requests: tuple[SideRequest, SideRequest],
+        tolerance: float | None,
         trust: bool,
         report: Progress,
     ) -> None:
         self.network, self.folder, self._options, self._stack = network, folder, options, stack
-        self._trust, self.report = trust, report
+        self._requests, self._tolerance, self._trust, self.report = requests, tolerance, trust, report
+        self.remarks: dict[str, None] = {}
         self._evaluators: dict[str, WorkerEvaluator] = {}
         self.candidates: dict[str, Candidate] = {}
 
@@ -176,6 +183,9 @@ class Sides:
             session = open_session(self.network.file, toolchain=name, **self._options)
             if session.cannot_run_reason:
                 raise UserError(f"Nothing can be timed for `{session.target}`: {session.cannot_run_reason}.")
+            texts = [each.pipeline for each in self._requests if each.toolchain == request.toolchain and each.pipeline]
+            if self._tolerance is None and (budget := recorded_budget(session, texts)):
+                session = replace(session, budget=budget)  # what the runs were judged by
             opened = open_evaluator(session, folder=self.folder / name, remember=False)
             self._evaluators[name] = self._stack.enter_context(opened)
         return self._evaluators[name]
@@ -186,12 +196,17 @@ class Sides:
         if request.engine:
             return self.engine(request, name, request.options)
         evaluator = self.evaluator(request)
+        version, target = evaluator.session.toolchain.tvm_version, evaluator.session.target
+        if remark := request.remark(tvm_version=version, target=target):
+            self.remarks[remark] = None
         text = request.pipeline or evaluator.session.dialect.baseline.name
         candidate = read_candidate(evaluator.session, text, trust=self._trust)
         analysis = analyze_network(evaluator.session, evaluator.network.summary)
         self.candidates[name] = with_prerequisites(evaluator.session, analysis, candidate)
         try:
-            return compile_as_deployed(evaluator, name, self.candidates[name])
+            return _judged(
+                compile_as_deployed(evaluator, name, self.candidates[name]), evaluator, self.candidates[name]
+            )
         except EngineFailure as error:
             return str(error)
 
@@ -201,7 +216,10 @@ class Sides:
         if request.version:
             python = install_version(request.engine, request.version, progress=lambda text: self.report(text, 0, 1))
         settings = {"options": dict(options)} if options else {}
-        return engine_spec(request.engine, self.network.file.path, python=python, label=name, **settings)
+        # Each side compiles with an empty cache, as its first user does.
+        caches = {"TORCHINDUCTOR_CACHE_DIR": str(self.folder / f"inductor-{name}")}
+        path = self.network.file.path
+        return engine_spec(request.engine, path, python=python, label=name, environment=caches, **settings)
 
     def compiled(self, request: SideRequest, candidate: Candidate, name: str) -> EngineSpec:
         """Return a candidate as an engine.
@@ -214,7 +232,7 @@ class Sides:
         built = built if isinstance(built, Failure) else evaluator.restore(built)
         if isinstance(built, Failure):
             raise EngineFailure(f"{built.kind} in {built.stage} {built.step}: {built.reason}")
-        return artifact_engine(evaluator, name, candidate, folder=built.folder)
+        return _judged(artifact_engine(evaluator, name, candidate, folder=built.folder), evaluator, candidate)
 
     def variants(self, requests: tuple[SideRequest, SideRequest]) -> tuple[list[Variant], str]:
         """Return the exchanges between both sides, or why there are none."""
@@ -230,11 +248,19 @@ class Sides:
         if first.toolchain != second.toolchain:
             return [], "the sides are built by different compilers, which cannot exchange passes"
         exchanges = candidate_exchanges(self.candidates[BEFORE], self.candidates[AFTER])
-        made = [Variant(each.text, each.kind, partial(self.compiled, second, each.candidate)) for each in exchanges]
+        made = [
+            Variant(each.text, each.kind, partial(self.compiled, second, each.candidate), each.size)
+            for each in exchanges
+        ]
         return made, "" if made else "both sides have the same passes and settings"
 
     def _with_options(self, request: SideRequest, options: Mapping[str, Any], name: str) -> EngineSpec:
         return self.engine(request, name, options)
+
+
+def _judged(spec: EngineSpec, evaluator: WorkerEvaluator, candidate: Candidate) -> EngineSpec:
+    """Return an engine with the deviation that its run allows weights in fewer bits."""
+    return replace(spec, limit=evaluator.session.tolerated(candidate))
 
 
 def _source(requests: tuple[SideRequest, SideRequest]) -> object:
@@ -254,12 +280,19 @@ def _source(requests: tuple[SideRequest, SideRequest]) -> object:
 
 
 def _check_runs(requests: Sequence[SideRequest], network: OnnxNetwork) -> None:
-    """Refuse runs of another network, or of other sizes."""
+    """Refuse runs of another network, or of other sizes, and pipeline files of another network."""
     for request in requests:
         if request.run and not is_of(recorded := read_result(request.run)["model"], network.file):
             raise UserError(
                 f"The run `{request.text}` is of `{recorded['name']}` with other inputs than `{network.file.name}`; "
                 "compare runs of one network and size."
+            )
+        files = [network.file, *([network.file.original] if network.file.original else [])]
+        digest = request.recorded.sha256 if request.recorded else ""
+        if request.recorded and digest and digest not in [each.sha256 for each in files]:
+            raise UserError(
+                f"`{request.text}` is of `{request.recorded.network}`, another file than `{network.file.name}`; "
+                "compare pipelines of one network."
             )
 
 
@@ -314,9 +347,8 @@ def _record(
     network: OnnxNetwork, question: RegressionQuestion, findings: RegressionFindings, *, seconds: float
 ) -> RegressionRecord:
     records = findings.records
-    failed = question.specs[1] if isinstance(question.specs[1], str) else ""
     made = [
-        regression_side(question, records.get(name), text, failure=failed if name == AFTER else "")
+        regression_side(question, records.get(name), text, failure=findings.failure if name == AFTER else "")
         for name, text in zip((BEFORE, AFTER), question.names, strict=True)
     ]
     return RegressionRecord(
@@ -334,7 +366,7 @@ def _record(
         regressed=findings.regressed,
         ratios=findings.ratios,
         confirmation=findings.confirmation,
-        processes=len(findings.timing.comparison.disturbances),
+        processes=findings.processes,
         reference=findings.timing.reference.name,
         others_percent=round(findings.others_percent, 2),
         kernels=findings.kernels,
@@ -342,6 +374,7 @@ def _record(
         outside_s=findings.outside_s,
         exchanges=findings.exchanges,
         no_exchanges=findings.no_exchanges,
+        remarks=findings.remarks,
         named=findings.named,
         seconds=round(seconds, 1),
     )

@@ -22,11 +22,12 @@ class EngineFailure(Exception):
 
     Attributes:
         is_accident: True if a signal from outside ended its process, which says nothing about the engine.
+        is_mistake: True if an option that the user named is unknown or has an impossible value.
     """
 
-    def __init__(self, text: str, *, is_accident: bool = False) -> None:
+    def __init__(self, text: str, *, is_accident: bool = False, is_mistake: bool = False) -> None:
         super().__init__(text)
-        self.is_accident = is_accident
+        self.is_accident, self.is_mistake = is_accident, is_mistake
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class EngineProcess:
             raise _death(status, verb)
         answer: dict[str, Any] = json.loads(line)
         if "failure" in answer:
-            raise EngineFailure(answer["failure"])
+            raise EngineFailure(answer["failure"], is_mistake=answer.get("is_mistake", False))
         return answer
 
     @property

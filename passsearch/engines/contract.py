@@ -34,6 +34,10 @@ REQUIREMENTS = Path(__file__).parent / "requirements"
 """Folder of the lock files of all engines."""
 
 
+class OptionError(ValueError):
+    """An option of an engine that the user named is unknown, or has an impossible value."""
+
+
 class KernelCall(NamedTuple):
     """A call of a kernel in one inference.
 

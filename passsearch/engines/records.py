@@ -72,6 +72,7 @@ class EngineRecord:
             fewer rounds; empty if that never happened.
         failure: Reason why the engine has no result; empty if it has one.
         is_accident: True if that is an accident; see ``EngineFailure``.
+        is_mistake: True if that is a mistake of the user.
     """
 
     spec: EngineSpec
@@ -92,10 +93,11 @@ class EngineRecord:
     not_revived: str = ""
     failure: str = ""
     is_accident: bool = False
+    is_mistake: bool = False
 
     def fail(self, error: EngineFailure) -> None:
         """Note why the engine has no result."""
-        self.failure, self.is_accident = str(error), error.is_accident
+        self.failure, self.is_accident, self.is_mistake = str(error), error.is_accident, error.is_mistake
 
     @property
     def samples(self) -> list[list[float]]:

@@ -17,7 +17,8 @@ Requests and answers:
 * ``kernels`` (``runs``): ``kernels``, the name and seconds of each kernel of one inference; ``unavailable`` as above.
 * ``classify`` (``file``: an ``.npz`` file with inputs for several runs and ``labels``): ``correct`` and ``count``.
 
-An answer with ``failure`` says why there is no other. Standard library and numpy only.
+An answer with ``failure`` says why there is no other; ``is_mistake`` is true if an option of the user's is wrong.
+Standard library and numpy only.
 """
 
 import importlib
@@ -33,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from passsearch.core import die_with_parent, usable_processors
-from passsearch.engines.contract import Engine, Inputs
+from passsearch.engines.contract import Engine, Inputs, OptionError
 from passsearch.engines.request_threads import RequestThreads
 
 STATUS = Path("/proc/self/status")
@@ -160,6 +161,8 @@ def _answer(verb: Callable[[Mapping[str, Any]], dict[str, Any]], request: Mappin
     except Exception as error:  # noqa: BLE001 -- engines raise what they like, and a comparison goes on without them
         # Inductor gives the reason in the second line.
         message = " ".join([line.strip() for line in str(error).splitlines() if line.strip()][:2])
+        if isinstance(error, OptionError):
+            return {"failure": message, "is_mistake": True}
         return {"failure": f"{type(error).__name__}: {message}"[:500]}
 
 

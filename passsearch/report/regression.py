@@ -47,7 +47,7 @@ def _headline(document: Regression) -> str:
         found = [f"{word}: {cause}." for word, cause in zip(words, causes, strict=True) if cause]
         return " ".join([text, *found])
     if document.verdict == "faster":
-        return f"{names[0]} is certainly faster than {names[1]}: {ratio} times the time of an inference."
+        return f"{names[0]} is faster than {names[1]} in one measurement: {ratio} times the time of an inference."
     least = format_percent(document.threshold)
     return f"No slowdown of {names[0]} beyond {least} is certain: {ratio} times the time of {names[1]}."
 
@@ -84,6 +84,8 @@ def _remarks(document: Regression) -> Iterator[tuple[str, str]]:
     yield "outputs", f"compared with {document.reference}"
     shares = f"others took {format_percent(document.others_percent / 100)} of the cores"
     yield "evidence", f"{counted(document.processes, 'process', 'processes')} of each side in turns; {shares}"
+    for remark in document.remarks:
+        yield "note", remark
     yield from _further(document.ratios)
     if document.confirmation is not None:
         yield "measured again", f"{_format(document.confirmation['fastest'])} times the time, in as many new processes"

@@ -88,6 +88,7 @@ class Exchange(Record):
     Attributes:
         text: The exchange in words.
         kind: What is exchanged.
+        size: Number of passes or settings that are exchanged together.
         ratio: Time of the slower side over that with the exchange; above 1 is an exchange that helps.
         explained: Share of the slowdown that the exchange removes; ``None`` without a time.
         certain: True if its interval lies above 1.
@@ -96,6 +97,7 @@ class Exchange(Record):
 
     text: str
     kind: Literal["pass", "setting"]
+    size: int
     ratio: StatedRatio | None
     explained: float | None
     certain: bool
@@ -129,7 +131,8 @@ class Regression(Record):
         no_kernels: The reason; empty if there are kernels.
         outside_s: Part of the difference that no kernel shows; ``None`` without kernels.
         exchanges: Exchanges of one pass or setting, the best first; ``None`` with a reason.
-        no_exchanges: The reason; empty if there are exchanges.
+        no_exchanges: The reason, also for missing further ones; empty if there are exchanges.
+        remarks: What a reader must know: that a side is rebuilt by another TVM, or that both are one binary.
         named: The pass or setting that explains most and the kernel that lost most; ``None`` for what is unknown.
         seconds: Wall time.
     """
@@ -156,5 +159,6 @@ class Regression(Record):
     outside_s: float | None
     exchanges: tuple[Exchange, ...] | None
     no_exchanges: str
+    remarks: tuple[str, ...]
     named: Mapping[str, str | None]
     seconds: float

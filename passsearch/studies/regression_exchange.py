@@ -16,11 +16,13 @@ class CandidateExchange:
         text: The exchange in words.
         kind: What is exchanged.
         candidate: The candidate after it.
+        size: Number of passes that are added and left out together; 1 where one replaces one.
     """
 
     text: str
     kind: Literal["pass", "setting"]
     candidate: Candidate
+    size: int = 1
 
 
 def candidate_exchanges(before: Candidate, after: Candidate) -> tuple[CandidateExchange, ...]:
@@ -64,10 +66,12 @@ def _of_passes(before: Candidate, after: Candidate) -> Iterator[CandidateExchang
 
     def exchanged(text: str, start: int, end: int, *new: PassSpec) -> CandidateExchange:
         passes = (*second[:start], *new, *second[end:])
-        return CandidateExchange(text, "pass", replace(after, pipeline=Pipeline(passes), name=""))
+        size = max(len(new), end - start)
+        return CandidateExchange(text, "pass", replace(after, pipeline=Pipeline(passes), name=""), size)
 
-    matcher = SequenceMatcher(None, [*map(str, first)], [*map(str, second)], autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+    codes = SequenceMatcher(None, [*map(str, first)], [*map(str, second)], autojunk=False).get_opcodes()
+    stays = {place for tag, _, _, j1, j2 in codes if tag == "equal" for place in range(j1, j2)}
+    for tag, i1, i2, j1, j2 in codes:
         if tag == "equal":
             continue
         own, other = first[i1:i2], second[j1:j2]
@@ -79,9 +83,10 @@ def _of_passes(before: Candidate, after: Candidate) -> Iterator[CandidateExchang
         for place in range(j1, j2):
             yield exchanged(f"without {second[place]}", place, place + 1)
         for one in own:
-            # A pass that stands elsewhere in the second pipeline is moved, not doubled.
-            moved = [place for place, each in enumerate(second) if each == one]
-            if moved:
+            # A pass that stands elsewhere in the second pipeline is moved, not doubled; one that the first has more
+            # often is missing.
+            moved = [place for place, each in enumerate(second) if each == one and place not in stays]
+            if moved and first.count(one) == second.count(one):
                 yield _moved(after, moved[0], j1, one)
             else:
                 yield exchanged(f"with {one}", j2, j2, one)

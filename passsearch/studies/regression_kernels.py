@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum
+from types import MappingProxyType
 from typing import TypeAlias
 
 from passsearch.engines import KernelCall
@@ -14,25 +15,50 @@ Calls: TypeAlias = Sequence[KernelCall]
 _PREFIX = re.compile(r"^(fused_|tvmgen_default_|nn_|contrib_)+")
 _FUSED = re.compile(r"^Fused(?=[A-Z])")
 
+_SAME: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "conv": ("conv1d", "conv2d", "conv3d", "convolution", "groupconvolution"),
+        "matmul": ("gemm", "dense", "fullyconnected", "batch_matmul", "linear", "mm", "bmm", "addmm"),
+        "pool": ("max_pool2d", "avg_pool2d", "maxpool", "averagepool", "avgpool", "pooling"),
+        "layer_norm": ("layernorm", "layernormalization", "mvn"),
+        "batch_norm": ("batchnorm", "batchnormalization", "batchnorminference"),
+    }
+)
+"""Names of one operator, in small letters: engines call it otherwise, and are compared by the first name."""
+
+_ALIASES = {other: name for name, others in _SAME.items() for other in others}
+
+_WORDS = re.compile(r"(?:batch|layer|group|instance)_(?:matmul|norm)(?=_|$)|(?:[a-z]+_)?pool\d+d|[a-z]+\d+d|[^_]+")
+
+_CORE = re.compile(r"(?:^|_)((?:batch_)?matmul|conv\d+d|dense)(?=_|$)")
+
 
 def _exact(call: KernelCall) -> Key:
     return call.operator or call.name, call.shape
 
 
 def first_operator(call: KernelCall) -> str:
-    """Return the operator that a fused kernel begins with: ``conv2d`` of ``fused_conv2d_add_relu``."""
+    """Return the operator that a fused kernel is for: ``conv2d`` of ``fused_conv2d_add_relu`` and ``add_conv2d``.
+
+    It is a convolution or product of matrices that the kernel has anywhere, else its first operator.
+    """
     name = _FUSED.sub("", _PREFIX.sub("", call.operator or call.name))
-    # Operators of two words, such as `max_pool2d`, end at a digit's word or stand alone.
-    match = re.match(r"(?:[a-z]+_)?[a-z]+\d+d|[^_]+", name)
-    return match[0] if match else name
+    found = _CORE.search(name)
+    match = _WORDS.match(name)
+    return found[1] if found else match[0] if match else name
+
+
+def _common_name(call: KernelCall) -> str:
+    name = first_operator(call)
+    return _ALIASES.get(name.lower(), name.lower())
 
 
 def _first(call: KernelCall) -> Key:
-    return first_operator(call), call.shape.partition(" ")[0]
+    return _common_name(call), call.shape.partition(" ")[0]
 
 
 def _loose(call: KernelCall) -> Key:
-    return (first_operator(call),)
+    return (_common_name(call),)
 
 
 _LEVELS: tuple[tuple[MatchedBy, Callable[[KernelCall], Key]], ...] = (
@@ -46,7 +72,8 @@ def kernel_differences(before: Calls, after: Calls, *, whole_s: float) -> tuple[
     """Return the kernels of two inferences side by side, the largest loss first.
 
     Kernels belong together if operator and shapes are equal; of the others, those with the same first operator on the
-    same input, since versions and pipelines fuse differently; of the rest, those with the same first operator.
+    same input, since versions and pipelines fuse differently; of the rest, those with the same first operator. The
+    operator is then called as in the second inference.
 
     Args:
         before: Calls of the first inference.
@@ -75,8 +102,9 @@ def _grouped(calls: Calls, key: Callable[[KernelCall], Key]) -> Mapping[Key, lis
 
 def _row(before: Calls, after: Calls, key: Key, *, matched_by: MatchedBy | None, whole_s: float) -> KernelDifference:
     before_s, after_s = (fsum(call.seconds for call in calls) for calls in (before, after))
+    is_exact = matched_by in (None, "operator and shape")
     return KernelDifference(
-        operator=key[0],
+        operator=key[0] if is_exact else first_operator(after[0]),
         shape=key[1] or None if len(key) > 1 else None,
         matched_by=matched_by,
         kernels_before=_names(before),

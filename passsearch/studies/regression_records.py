@@ -29,11 +29,13 @@ class Variant:
         text: The exchange in words.
         kind: What is exchanged.
         build: Makes the engine; raises ``EngineFailure`` if it does not compile.
+        size: Number of passes or settings that are exchanged together.
     """
 
     text: str
     kind: Literal["pass", "setting"]
     build: Callable[[str], EngineSpec]
+    size: int = 1
 
 
 @dataclass(frozen=True)
@@ -100,17 +102,20 @@ class RegressionFindings:
     Attributes:
         timing: The first measurement.
         verdict: The answer.
+        failure: Why the second side fails; empty if it does not.
         ratios: Times of the second side over those of the first.
         confirmation: The same in further processes.
         kernels: Kernels by their difference.
         no_kernels: Why there are none.
         outside_s: Seconds of the difference that no kernel shows.
         exchanges: Exchanges, the best first.
-        no_exchanges: Why there are none.
+        no_exchanges: Why there are none, or no further ones.
+        remarks: What a reader must know of the comparison, as sentences without a full stop.
     """
 
     timing: EngineTiming
     verdict: RegressionVerdict = "no certain difference"
+    failure: str = ""
     ratios: Mapping[str, StatedRatio | None] = field(default_factory=dict)
     confirmation: Mapping[str, StatedRatio] | None = None
     kernels: tuple[KernelDifference, ...] | None = None
@@ -118,11 +123,22 @@ class RegressionFindings:
     outside_s: float | None = None
     exchanges: tuple[Exchange, ...] | None = None
     no_exchanges: str = "exchanges are tried where the second side is certainly slower"
+    remarks: tuple[str, ...] = ()
+
+    def fail(self, failure: str) -> None:
+        """Note why the second side fails; what was measured stays."""
+        self.verdict, self.failure = "fails", failure
+        self.no_kernels = self.no_exchanges = "the second side has no result"
 
     @property
     def records(self) -> Mapping[str, EngineRecord]:
         """The measurement of each side."""
         return {record.spec.name: record for record in self.timing.comparison.records}
+
+    @property
+    def processes(self) -> int:
+        """Processes of the first measurement."""
+        return len(self.timing.comparison.disturbances)
 
     @property
     def regressed(self) -> bool:
@@ -139,23 +155,28 @@ class RegressionFindings:
     def named(self) -> dict[str, str | None]:
         """The exchange that explains most, and the kernel that lost most."""
         certain = [each for each in self.exchanges or () if each.certain and (each.explained or 0) >= LEAST_EXPLAINED]
-        # A single pass before several that explain hardly more: they come in the order of their size.
-        best = max((each.explained or 0 for each in certain), default=0.0)
+        # One pass before several that explain hardly more. What explains more than all is noise, or another gain.
+        best = min(1.0, max((each.explained or 0 for each in certain), default=0.0))
         exchange = min(
             (each for each in certain if (each.explained or 0) >= 0.9 * best),
-            key=lambda each: len(each.text),
+            key=lambda each: (each.size, -min(1.0, each.explained or 0), len(each.text)),
             default=None,
         )
-        return {"exchange": exchange.text if exchange else None, "kernel": _slowest(self.kernels or ())}
+        return {"exchange": exchange.text if exchange else None, "kernel": slowest_kernel(self.kernels or ())}
 
 
-def _slowest(kernels: Sequence[KernelDifference]) -> str | None:
-    """Return the operator that lost most on all shapes together, with its shape if it lost on one; ``None`` if none."""
-    losses: dict[str, list[KernelDifference]] = {}
+def slowest_kernel(kernels: Sequence[KernelDifference]) -> str | None:
+    """Return the operator that lost most on all shapes together, with its shape if it lost on one; ``None`` if none.
+
+    Kernels that only one side has are left out: what they compute may be part of another kernel of the other side.
+    """
+    by_operator: dict[str, list[KernelDifference]] = {}
     for kernel in kernels:
-        if kernel.difference_s > 0:
-            losses.setdefault(kernel.operator, []).append(kernel)
-    if not losses:
+        if kernel.matched_by is not None:
+            by_operator.setdefault(kernel.operator, []).append(kernel)
+    net_s = {name: math.fsum(row.difference_s for row in rows) for name, rows in by_operator.items()}
+    operator = max(net_s, key=lambda name: net_s[name], default="")
+    if net_s.get(operator, 0.0) <= 0:
         return None
-    operator, rows = max(losses.items(), key=lambda item: math.fsum(row.difference_s for row in item[1]))
-    return f"{operator} {rows[0].shape or ''}".strip() if len(rows) == 1 else f"{operator}, on {len(rows)} shapes"
+    lost = [row for row in by_operator[operator] if row.difference_s > 0]
+    return f"{operator} {lost[0].shape or ''}".strip() if len(lost) == 1 else f"{operator}, on {len(lost)} shapes"

@@ -160,7 +160,7 @@ def _install_packages(environment: EngineEnvironment, pip: Pip, *, lock: Path | 
         pip.install(lock)
     if environment.requirement:
         progress(f"fetching {environment.requirement}")
-        pip.resolve(environment.requirement, locks=(lock,) if lock else ())
+        pip.resolve(environment.requirement, locks=(lock,) if lock else (), is_named=bool(environment.version))
     # What the adapter needs beside an engine of another version, which may contradict the versions of the lock file.
     for module in environment.modules[1:] if environment.version else ():
         progress(f"fetching {module}")

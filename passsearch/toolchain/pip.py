@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from passsearch.dialects import Version
-from passsearch.errors import EnvironmentFault, PassSearchError, UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain.host_python import HostPython
 
 VENV_TIMEOUT_S = 300.0
@@ -109,7 +109,7 @@ class Pip:
             options += ["--python-version", version, "--target", str(self.site_packages)]
         self._install(options, name=lock.name, wheels=f"the wheels that {lock.parent} lists")
 
-    def resolve(self, requirement: str, *, locks: Sequence[Path]) -> None:
+    def resolve(self, requirement: str, *, locks: Sequence[Path], is_named: bool = False) -> None:
         """Install a package and its dependencies: wheels only, in the versions that lock files give.
 
         No hashes are checked. Indexes offer builds for several devices under one version, each with its own hash and
@@ -118,8 +118,10 @@ class Pip:
         Args:
             requirement: The package with its version.
             locks: Lock files; a dependency that one of them pins is installed in that version.
+            is_named: True if the user named the version.
 
         Raises:
+            UserError: The user named a version that the index does not have.
             EnvironmentFault: A package cannot be downloaded, contradicts the lock files, or the disk is full.
         """
         with TemporaryDirectory() as folder:
@@ -128,9 +130,10 @@ class Pip:
             pins = (pin for lock in locks for pin in _PIN.findall(lock.read_text(encoding="utf-8")))
             constraints.write_text("\n".join(pins))
             options = ["--constraint", str(constraints), requirement]
-            self._install(options, name=requirement, wheels=f"the wheels of {requirement} and of what it needs")
+            wheels = f"the wheels of {requirement} and of what it needs"
+            self._install(options, name=requirement, wheels=wheels, is_named=is_named)
 
-    def _install(self, options: Sequence[str], *, name: str, wheels: str) -> None:
+    def _install(self, options: Sequence[str], *, name: str, wheels: str, is_named: bool = False) -> None:
         # With -I a `pip.py` in the working folder is not run.
         command = [str(self.python), "-I", "-m", "pip", "install", *_OPTIONS, *options]
         if self.find_links is not None:
@@ -138,14 +141,13 @@ class Pip:
         _log.info("pip installs %s.", name)
         result = _run(command, timeout_s=PIP_TIMEOUT_S)
         if result.returncode:
+            # A folder of wheels does not say which versions there are.
+            if is_named and self.find_links is None and (versions := _offered(result.stderr, name)):
+                last = ", ".join(versions[-8:])
+                raise UserError(f"There is no `{name}` for this Python; the last versions are: {last}.")
             raise self._fault(result, name=name, wheels=wheels)
 
-    def _fault(self, result: "subprocess.CompletedProcess[str]", *, name: str, wheels: str) -> PassSearchError:
-        offered = _OFFERED.search(result.stderr)
-        versions = [] if offered is None else [each for each in offered[2].split(", ") if each != "none"]
-        if offered is not None and versions:
-            last = ", ".join(versions[-8:])
-            return UserError(f"There is no `{offered[1]}` for this Python; the last versions are: {last}.")
+    def _fault(self, result: "subprocess.CompletedProcess[str]", *, name: str, wheels: str) -> EnvironmentFault:
         missing = _UNAVAILABLE.search(result.stderr)
         if missing or _UNREACHABLE.search(result.stderr):
             subject = missing[1] if missing else f"the packages of {name}"
@@ -158,6 +160,13 @@ class Pip:
                 f"A package of {name} differs from its hash; the index or a proxy changed it. Use another index."
             )
         return EnvironmentFault(f"pip could not install {name}: {_error_line(result)}")
+
+
+def _offered(errors: str, requirement: str) -> list[str]:
+    """Return the versions that the index has in place of one that it has not; empty if another package is missing."""
+    found = _OFFERED.search(errors)
+    listed = found[2] if found and found[1] == requirement else ""
+    return [each for each in listed.split(", ") if each not in ("", "none")]
 
 
 def _run(command: Sequence[str], *, timeout_s: float) -> "subprocess.CompletedProcess[str]":

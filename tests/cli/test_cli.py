@@ -32,6 +32,7 @@ COMMANDS = (
     "compare",
     "bench",
     "profile",
+    "regress",
     "export",
     "recommend",
     "audit",

@@ -9,7 +9,7 @@ import pytest
 
 from passsearch.core import CheckInputs, TensorType
 from passsearch.engines import EngineFailure, EngineSpec
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.studies import AFTER, BEFORE, RegressionQuestion, Variant, find_regression, regression, regression_side
 
 ADAPTER = """
@@ -19,8 +19,14 @@ from passsearch.engines.contract import KernelCall
 class Sleeping:
     threads, versions = 1, {"sleeping": "1.0"}
 
-    def __init__(self, inputs, conv_s, shift, kernels):
+    def __init__(self, inputs, conv_s, shift, kernels, starts):
         self.settings, self.conv_s, self.shift, self.shown = {}, conv_s, shift, kernels
+        if starts:
+            with open(starts["file"], "a+") as file:
+                file.write("x")
+                file.seek(0)
+                if len(file.read()) > starts["most"]:
+                    raise RuntimeError("it starts no more")
 
     def outputs(self, inputs):
         return [array + self.shift for array in inputs.values()]
@@ -33,8 +39,8 @@ class Sleeping:
             raise NotImplementedError("it has none")
         return [KernelCall("conv 1", self.conv_s, "conv", "1x4"), KernelCall("relu 2", 0.001, "relu", "1x4")]
 
-def open_engine(model, *, threads, inputs, conv_s=0.002, shift=0.0, kernels=True):
-    return Sleeping(inputs, conv_s, shift, kernels)
+def open_engine(model, *, threads, inputs, conv_s=0.002, shift=0.0, kernels=True, starts=None):
+    return Sleeping(inputs, conv_s, shift, kernels, starts)
 """
 TYPES = {"x": TensorType((1, 4), "float32")}
 
@@ -126,8 +132,71 @@ def test_one_that_computes_something_else_fails_and_is_no_slowdown(
         find_regression(replace(asked, specs=(sleeping(BEFORE, shift=1.0), sleeping(AFTER))))
 
 
+def test_one_that_fails_in_a_later_process_fails_and_keeps_what_was_measured(
+    sleeping: Callable[..., EngineSpec], tmp_path: Path
+) -> None:
+    starts = {"file": str(tmp_path / "starts"), "most": 2}
+    pair = sleeping(BEFORE), sleeping(AFTER, conv_s=0.03, starts=starts)
+    asked = question(*pair, sleeping("reference"), tmp_path)
+    found = find_regression(asked)
+    assert (found.verdict, found.failure) == ("fails", "RuntimeError: it starts no more, in a later process")
+    side = regression_side(asked, found.records[AFTER], "new", failure=found.failure)
+    assert side.latency_s is not None and "latency_s" not in side.unavailable
+    assert found.ratios["fastest"] is not None
+
+
 @pytest.mark.slow
-def test_one_binary_is_never_slower(sleeping: Callable[..., EngineSpec], tmp_path: Path) -> None:
-    pair = (replace(sleeping(name), about={"binary": "0f"}) for name in (BEFORE, AFTER))
+@pytest.mark.parametrize(("most", "kernels"), [(4, 0), (5, 2)])
+def test_a_slowdown_stays_one_whatever_fails_after_it(
+    sleeping: Callable[..., EngineSpec], tmp_path: Path, most: int, kernels: int
+) -> None:
+    def faulty(_: str) -> EngineSpec:
+        raise EnvironmentFault("the disk is full")
+
+    # The reference starts once in each process, beside both sides.
+    starts = {"file": str(tmp_path / "starts"), "most": most}
+    variants = (Variant("n=1", "setting", lambda name: sleeping(name)), Variant("without X", "pass", faulty))
+    asked = question(sleeping(BEFORE), sleeping(AFTER, conv_s=0.03), sleeping("reference", starts=starts), tmp_path)
+    found = find_regression(replace(asked, variants=variants))
+    assert found.verdict == "slower"
+    assert len(found.kernels or ()) == kernels
+    assert ("it starts no more" in found.no_kernels) == (not kernels)
+    assert found.exchanges is not None
+    assert "it starts no more" in found.exchanges[0].failure
+    assert found.exchanges[1].failure == "the disk is full"
+
+
+@pytest.mark.slow
+def test_a_side_that_fails_beside_an_exchange_costs_no_slowdown(
+    sleeping: Callable[..., EngineSpec], tmp_path: Path
+) -> None:
+    starts = {"file": str(tmp_path / "starts"), "most": 5}
+    pair = sleeping(BEFORE), sleeping(AFTER, conv_s=0.03, starts=starts)
+    variants = (Variant("n=1", "setting", lambda name: sleeping(name)),)
+    found = find_regression(replace(question(*pair, sleeping("reference"), tmp_path), variants=variants))
+    assert (found.verdict, len(found.kernels or ())) == ("slower", 2)
+    assert found.exchanges is not None
+    assert "failed beside it: RuntimeError: it starts no more" in found.exchanges[0].failure
+
+
+def test_an_interrupt_keeps_the_slowdown(sleeping: Callable[..., EngineSpec], tmp_path: Path) -> None:
+    def interrupted(_: str) -> EngineSpec:
+        raise KeyboardInterrupt
+
+    variants = (Variant("n=1", "setting", interrupted),)
+    asked = question(sleeping(BEFORE), sleeping(AFTER, conv_s=0.03), sleeping("reference"), tmp_path)
+    found = find_regression(replace(asked, variants=variants))
+    assert (found.verdict, len(found.kernels or ())) == ("slower", 2)
+    assert (found.exchanges, found.no_exchanges) == (None, "the command was interrupted")
+
+
+def test_one_binary_is_never_slower_in_one_runtime(sleeping: Callable[..., EngineSpec], tmp_path: Path) -> None:
+    pair = [replace(sleeping(name), about={"binary": "0f"}) for name in (BEFORE, AFTER)]
     found = find_regression(question(*pair, sleeping("reference"), tmp_path))
-    assert (found.verdict, found.no_kernels) == ("no certain difference", "both sides are the same binary")
+    assert (found.verdict, found.no_kernels) == (
+        "no certain difference",
+        "both sides are the same binary in the same runtime",
+    )
+    assert found.remarks == ("both sides are the same binary in the same runtime, so a difference is noise",)
+    other = replace(pair[1], python=Path(sys.executable).with_name("other"))
+    assert not regression._is_same(pair[0], other)

@@ -5,6 +5,7 @@ import pytest
 from passsearch.engines import KernelCall
 from passsearch.engines.artifact import _operator
 from passsearch.studies.regression_kernels import first_operator, kernel_differences
+from passsearch.studies.regression_records import slowest_kernel
 
 
 def call(operator: str, shape: str, seconds: float, name: str = "") -> KernelCall:
@@ -21,6 +22,9 @@ def call(operator: str, shape: str, seconds: float, name: str = "") -> KernelCal
             "conv2d",
         ),
         ("max_pool2d3", "max_pool2d", "max_pool2d"),
+        ("fused_batch_matmul3", "fused_batch_matmul", "batch_matmul"),
+        ("batch_norm", "batch_norm", "batch_norm"),
+        ("fused_add_conv2d", "fused_add_conv2d", "conv2d"),
         ("fused_matmul4", "fused_matmul", "matmul"),
         ("FusedConv", "FusedConv", "Conv"),
     ],
@@ -58,3 +62,28 @@ def test_kernels_that_are_fused_otherwise_are_matched_by_their_first_operator() 
 def test_without_a_slowdown_there_is_no_share() -> None:
     [row] = kernel_differences([call("conv", "1", 1.0)], [call("conv", "1", 2.0)], whole_s=-1.0)
     assert row.share is None
+
+
+def named(before: list[KernelCall], after: list[KernelCall]) -> str | None:
+    return slowest_kernel(kernel_differences(before, after, whole_s=1.0))
+
+
+def test_engines_name_one_operator_otherwise() -> None:
+    before = [call("Conv", "1x3x8x8 16x3x3x3 16", 4.0), call("Relu", "1x16", 1.0)]
+    after = [call("Convolution", "1x3x8x8 16x3x3x3 1x16x6x6", 5.0), call("Relu", "1x16", 3.0)]
+    rows = kernel_differences(before, after, whole_s=3.0)
+    assert [(row.operator, row.difference_s) for row in rows] == [("Relu", 2.0), ("Convolution", 1.0)]
+    assert slowest_kernel(rows) == "Relu 1x16"
+    [row] = kernel_differences([call("MatMul", "4x8 8x8", 1.0)], [call("FullyConnected", "4x8", 2.0)], whole_s=1.0)
+    assert (row.operator, row.difference_s) == ("FullyConnected", 1.0)
+
+
+def test_a_kernel_that_one_side_lacks_is_not_named() -> None:
+    assert named([call("pool", "1", 1.0)], [call("pool", "1", 1.5), call("reorder", "1", 9.0)]) == "pool 1"
+    assert named([], [call("reorder", "1", 9.0)]) is None
+
+
+def test_what_an_operator_loses_and_wins_on_its_shapes_is_summed() -> None:
+    before = [call("conv", "1", 1.0), call("conv", "2", 5.0), call("pool", "1", 1.0)]
+    after = [call("conv", "1", 4.0), call("conv", "2", 2.5), call("pool", "1", 2.0)]
+    assert named(before, after) == "pool 1"

@@ -14,6 +14,7 @@ from passsearch.engines.contract import (
     Array,
     Inputs,
     KernelCall,
+    OptionError,
     Request,
     count_threads,
     fastest_calls,
@@ -48,7 +49,7 @@ class OnnxRuntime:
         level = ort.GraphOptimizationLevel
         own.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
         for name, value in options.items():
-            _set_option(ort, own, name, value)
+            _set_option(own, name, value)
         self._options, self._session = own, ort.InferenceSession(model, own, providers=_providers(ort, device))
         # It only warns if CUDA is missing, and runs on the CPU.
         if device != "cpu" and self._session.get_providers()[0] != CUDA:
@@ -105,17 +106,25 @@ class OnnxRuntime:
         return fastest_calls(by_run[1:])
 
 
-def _set_option(ort: Any, options: Any, name: str, value: Any) -> None:
-    """Set an attribute of the session's options, by the name of its value if that is one of a list, or an entry."""
-    if not hasattr(options, name):
-        options.add_session_config_entry(name, str(value))
+def _set_option(options: Any, name: str, value: Any) -> None:
+    """Set an attribute of the session's options, by the name of its value if that is one of a list, or an entry.
+
+    Raises:
+        OptionError: The session has no such option, or the option no such value.
+    """
+    if "." in name:
+        options.add_session_config_entry(name, str(int(value)) if isinstance(value, bool) else str(value))
         return
+    names = [each for each in dir(options) if not each.startswith("_") and not callable(getattr(options, each))]
+    if name not in names:
+        raise OptionError(f"unknown option `{name}`; there are {', '.join(names)}, and entries such as `session.NAME`")
     kind = type(getattr(options, name))
-    if isinstance(value, str) and kind is not str:
-        if value not in kind.__members__:
-            raise ValueError(f"`{name}` is one of {', '.join(kind.__members__)}; got `{value}`")
-        value = kind.__members__[value]
-    setattr(options, name, value)
+    members = getattr(kind, "__members__", None)
+    if members is not None and value not in members:
+        raise OptionError(f"`{name}` is one of {', '.join(members)}; got `{value}`")
+    if members is None and type(value) is not kind:
+        raise OptionError(f"`{name}` is of type {kind.__name__}; got `{value}`")
+    setattr(options, name, value if members is None else members[value])
 
 
 def _is_kernel(event: Mapping[str, Any]) -> bool:
