@@ -18,7 +18,7 @@ from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.isolated_kernels import CALL
 from passsearch.dialects.shared import error_line, require_linker
 from passsearch.standalone.relax.cpu_schedules import PACKED
-from passsearch.standalone.relax.deployment.code_generation import C_CODE, compile_c
+from passsearch.standalone.relax.deployment.code_generation import compile_c
 from passsearch.standalone.relax.deployment.separate_weights import entries
 from passsearch.standalone.relax.graph_rewrites.replace_kernel import kernels_of, prototype
 
@@ -71,10 +71,9 @@ class RelaxKernels:
         try:
             function = module[kernel]
             function = (_widened(function) if wide else function).with_attr("global_symbol", SYMBOL)
-            code = [str(function.attrs[C_CODE])] if C_CODE in function.attrs else []
             cc = require_linker()
             with self._target, TemporaryDirectory() as scratch:
-                objects, options = compile_c(code, self._target, Path(scratch), cc=cc)
+                objects, options = compile_c([function], self._target, Path(scratch), cc=cc)
                 built = tirx.build(tvm.IRModule({SYMBOL: function}), target=self._target)
                 built.export_library(str(path), addons=objects, cc=cc, **({"options": options} if options else {}))
         except COMPILER_ERRORS as error:
