@@ -107,7 +107,9 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
 
         generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
         executable = relax.build(network, target, relax_pipeline=None)
-        compiled, options = compile_c([module[name] for name in kernels], target, Path(scratch), cc=linking.get("cc") or "cc")
+        compiled, options = compile_c(
+            [module[name] for name in kernels], target, Path(scratch), cc=linking.get("cc") or "cc"
+        )
         linking |= {"options": options} if options else {}
         executable.export_library(str(path), addons=[*objects, *compiled], **linking)
 
