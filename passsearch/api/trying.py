@@ -160,7 +160,7 @@ def _why_not(document: Document) -> str:
     if document.verdict in (FASTER, SLOWER):
         return "" if document.verdict == FASTER else "it is slower"
     interval = document.times.kernel.interval if document.times else None
-    return "" if interval and interval.low >= 1 / (1 + MIN_GAIN) else "the measurement is too uncertain"
+    return "" if interval and interval[0] >= 1 / (1 + MIN_GAIN) else "the measurement is too uncertain"
 
 
 def _exported(evaluator: WorkerEvaluator, trial: Trial, folder: Path) -> Trial:

@@ -117,7 +117,7 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
 def compile_c(
     kernels: Iterable[tirx.PrimFunc], target: tvm.target.Target, folder: Path, *, cc: str
 ) -> tuple[list[str], list[str]]:
-    """Compile the functions in C or C++ that kernels call; return the files of their objects, and the options with which they are linked.
+    """Compile what kernels call in C or C++; return the files of the objects, and the options that link them.
 
     Raises:
         RuntimeError: The compiler refuses one of them.
