@@ -109,8 +109,11 @@ WRONG = {
         'EACH { float v = b[j]; _Pragma("omp parallel for reduction(+:v)") '
         f"for (int k = 0; k < K; ++k) v += x[i * K + k] * w[(j / L * K + k) * L + j % L]; {RELU} }}"
     ),
-    "changed inputs": PRODUCT.replace("const float *restrict x", "float *restrict x").format(
-        f"{PLAIN} for (int k = 0; k < M * K; ++k) x[k] = 0;"
+    "cached by all values": PRODUCT.format(
+        "static float kept[M * N], xs[M * K], ws[K * N], bs[N]; static int has; "
+        "if (!has || memcmp(xs, x, sizeof xs) || memcmp(ws, w, sizeof ws) || memcmp(bs, b, sizeof bs)) { "
+        f"{PLAIN} memcpy(kept, y, sizeof kept); has = 1; memcpy(xs, x, sizeof xs); memcpy(ws, w, sizeof ws); "
+        "memcpy(bs, b, sizeof bs); } memcpy(y, kept, sizeof kept);"
     ),
     "weights kept": PRODUCT.format(
         "static float kept[N * K], *at; if (!at) { memcpy(kept, w, sizeof kept); at = kept; } "

@@ -70,7 +70,7 @@ def try_kernel(
             pointers; ``None`` to learn how such a function has to begin. The file is run.
         subject: A finished run, whose winner is meant, or a network.
         kernel: Name of the kernel, as ``profile`` shows it.
-        to: Folder for an export of the network with the kernel, which is written if it is admitted and not slower.
+        to: Folder for an export of the network with the kernel, if it is admitted and surely not slower.
         pipeline: Pipeline of a network; by default the recommended one. A run has its own.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
@@ -154,13 +154,14 @@ def _with_file(question: KernelQuestion, name: str, content: bytes, folder: Path
 
 
 def _why_not(document: Document) -> str:
-    """Return why a kernel is not exported; empty if it is faster, or certainly not slower by more than is gained."""
+    """Return why a kernel is not exported; empty if it is faster, or certainly not slower by the least gain."""
     if not document.admitted:
         return "it is refused" if document.checks else "there is no kernel"
     if document.verdict in (FASTER, SLOWER):
         return "" if document.verdict == FASTER else "it is slower"
     interval = document.times.kernel.interval if document.times else None
-    return "" if interval and interval[0] >= 1 / (1 + MIN_GAIN) else "the measurement is too uncertain"
+    low = interval[0] if interval else None
+    return "" if low is not None and low >= 1 / (1 + MIN_GAIN) else "the measurement is too uncertain"
 
 
 def _exported(evaluator: WorkerEvaluator, trial: Trial, folder: Path) -> Trial:

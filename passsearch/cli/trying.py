@@ -24,7 +24,7 @@ def try_kernel(
     kernel: Annotated[str, typer.Option(metavar="NAME", help="Kernel whose place it takes, as `profile` names it.")],
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Export the network with the kernel if it is admitted and not slower."),
+        typer.Option(metavar="DIR", help="Export the network with the kernel if it is admitted and surely not slower."),
     ] = None,
     pipeline: Annotated[
         str | None, typer.Option(metavar="PIPELINE", help="Pipeline of a network; by default the recommended one.")
