@@ -35,6 +35,16 @@ def code(step: str, before: str = "", after: str = "") -> str:
 
 
 RELU = "y[i] = v < 0 ? 0 : v;"
+NAMED = f"""
+#ifdef __cplusplus
+extern "C" {{
+#endif
+void class(float *x) {{ }} // no name in C++
+{code(RELU).replace("void f(", "void fused_add_relu(")}
+#ifdef __cplusplus
+}}
+#endif
+"""
 SCRIPT = f"""
 from tvm.script import tirx as T
 @T.prim_func(private=True, s_tir=True)
@@ -99,11 +109,12 @@ WRONG = {
             after=f"for (int i = 0; i < {SIZE}; ++i) kept[i] = y[i];",
         ),
         "state",
-        "where one element of `x` has changed",
+        "has changed",
     ),
     "crash": (code(RELU, after="__builtin_trap();"), "usual inputs", "crash: killed by SIGILL"),
     "type": (code(RELU).replace("float *s", "double *s"), "signature", "parameter 2 of `f` points to double"),
     "few": ("void f(const float *x, float *y) { }", "signature", "takes 2 pointers, and the kernel has 3 tensors"),
+    "several": ("void g(float *x) { } void h(float *x) { }", "signature", "that are not static: g, h"),
     "language": (code("y[i] = unknown;"), "build", "unknown"),
 }
 SLOW = [name for name in WRONG if name not in ("NaN", "memory", "few")]
@@ -147,7 +158,7 @@ def test_kernels_of_relay_cannot_be_replaced(network: Path, relay: Toolchain) ->
 @pytest.mark.parametrize(
     ("suffix", "text"),
     [
-        (".c", code(RELU)),
+        (".c", NAMED),
         (".c", "#include <omp.h>\n" + code(RELU)),
         (".cc", 'extern "C" ' + code(RELU)),
         (".py", SCRIPT),
