@@ -32,9 +32,11 @@ from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator
 from passsearch.export import check_replaceable
 from passsearch.frontends import call_form
+from passsearch.measure import MIN_GAIN
+from passsearch.results import KernelTrial as Document
 from passsearch.search import analyze_network, recommended_sequences, with_prerequisites
 from passsearch.store import read_result
-from passsearch.studies import SLOWER, KernelQuestion, Trial, try_foreign_kernel
+from passsearch.studies import FASTER, SLOWER, KernelQuestion, Trial, try_foreign_kernel
 
 SUFFIXES = (".py", ".json", ".c", ".cc", ".cpp")
 
@@ -68,7 +70,7 @@ def try_kernel(
             pointers; ``None`` to learn how such a function has to begin. The file is run.
         subject: A finished run, whose winner is meant, or a network.
         kernel: Name of the kernel, as ``profile`` shows it.
-        to: Folder for an export of the network with the kernel, which is written if it is admitted and not slower.
+        to: Folder for an export of the network with the kernel, if it is admitted and surely not slower.
         pipeline: Pipeline of a network; by default the recommended one. A run has its own.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
@@ -151,10 +153,20 @@ def _with_file(question: KernelQuestion, name: str, content: bytes, folder: Path
     return replace(question, file=copy, name=name, sha256=digest)
 
 
+def _why_not(document: Document) -> str:
+    """Return why a kernel is not exported; empty if it is faster, or certainly not slower by the least gain."""
+    if not document.admitted:
+        return "it is refused" if document.checks else "there is no kernel"
+    if document.verdict in (FASTER, SLOWER):
+        return "" if document.verdict == FASTER else "it is slower"
+    interval = document.times.kernel.interval if document.times else None
+    low = interval[0] if interval else None
+    return "" if low is not None and low >= 1 / (1 + MIN_GAIN) else "the measurement is too uncertain"
+
+
 def _exported(evaluator: WorkerEvaluator, trial: Trial, folder: Path) -> Trial:
     document = trial.document
-    if not document.admitted or document.verdict == SLOWER:
-        why = "it is slower" if document.admitted else "it is refused" if document.checks else "there is no kernel"
+    if why := _why_not(document):
         return replace(trial, document=replace(document, not_exported=why))
     choice = f"are those of the network as it was, and one puts `{document.tried.file}` in the place of a kernel"
     form = call_form(evaluator.session.model)

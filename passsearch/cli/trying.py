@@ -24,7 +24,7 @@ def try_kernel(
     kernel: Annotated[str, typer.Option(metavar="NAME", help="Kernel whose place it takes, as `profile` names it.")],
     to: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Export the network with the kernel if it is admitted and not slower."),
+        typer.Option(metavar="DIR", help="Export the network with the kernel if it is admitted and surely not slower."),
     ] = None,
     pipeline: Annotated[
         str | None, typer.Option(metavar="PIPELINE", help="Pipeline of a network; by default the recommended one.")
@@ -34,7 +34,7 @@ def try_kernel(
 ) -> int:
     """Check a foreign kernel in the place of one of a network, time it there, and admit or refuse it.
 
-    The kernel runs in processes that may crash. Exits 1 if it is refused.
+    The kernel runs in processes that may crash. Exits 1 if it is refused, or not exported.
     """
     check_environment(shared["toolchain"])
     from passsearch import api
@@ -43,4 +43,5 @@ def try_kernel(
     with ProgressBar() as progress:
         document = api.try_kernel(file, subject, kernel=kernel, to=to, pipeline=pipeline, **shared, progress=progress)
     print_result(document, str(document), as_json=as_json)
-    return 0 if document["admitted"] or not document["checks"] else NEGATIVE
+    is_refused = bool(document["checks"]) and not document["admitted"]
+    return NEGATIVE if is_refused or document["not_exported"] else 0

@@ -20,12 +20,19 @@ class KernelParameter:
         dtype: Type of its elements.
         shape: Its sizes.
         is_output: True if the kernel writes it.
+        may_be_index: True if its values may say which elements are read, so that only small ones are sure to be valid.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     is_output: bool
+    may_be_index: bool = True
+
+    @property
+    def has_narrow_values(self) -> bool:
+        """True for integers that may be indices, which are 0 and 1 in checks."""
+        return self.may_be_index and not self.dtype.startswith("float")
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "KernelParameter":

@@ -6,7 +6,7 @@ from passsearch.studies.certificate import check_certificate, explored_space, re
 from passsearch.studies.comparison import compare_candidates
 from passsearch.studies.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
 from passsearch.studies.profiling import profile_candidates
-from passsearch.studies.referee import SLOWER, KernelQuestion, Trial, try_foreign_kernel
+from passsearch.studies.referee import FASTER, SLOWER, KernelQuestion, Trial, try_foreign_kernel
 from passsearch.studies.regression import find_regression, regression_side
 from passsearch.studies.regression_exchange import candidate_exchanges, setting_exchanges
 from passsearch.studies.regression_kernels import kernel_differences
@@ -20,6 +20,7 @@ __all__ = [
     "BEFORE",
     "CACHES",
     "CF22",
+    "FASTER",
     "PAIRED",
     "PROTOCOLS",
     "REPRODUCTION",

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline, timestamp
+from passsearch.dialects.foreign_kernel import KernelParameter
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import MIN_GAIN, Ratio, process_ratio
@@ -24,7 +25,7 @@ from passsearch.studies.comparison_records import BASELINE, ComparisonOptions, C
 
 REPLACE = "ReplaceKernel"
 FASTER, SLOWER, EQUAL = "faster", "slower", "no certain difference"
-THREADS = (1, 2, 4)
+THREADS = (1, 2, 3, 4, 5, 7)
 SIDES = ("behind", "before")
 
 _NUMBERS = re.compile(r"[\d.,]+(e[+-]\d+)?")
@@ -88,11 +89,15 @@ def try_foreign_kernel(
         for check in referee.checks(foreign):
             _log.info("%s: %s, %s", check.name, "ok" if check.ok else "refused", check.detail)
             checks.append(check)
-    refusal = next((check for check in checks if not check.ok), None)
     times, verdict = None, ""
-    if checks and refusal is None and question.is_timed:
+    if checks and all(check.ok for check in checks) and question.is_timed:
         progress("timing the kernel in its place", 0, 0)
-        times, verdict = _timed(evaluator, question.candidate, foreign, described["shown"])
+        present = _files(evaluator, question.candidate)
+        try:
+            times, verdict = _timed(evaluator, present, foreign, described["shown"])
+        except UserError as error:  # a wrong answer, or a crash, which no check has shown
+            checks.append(Check("timing", False, str(error)))
+    refusal = next((check for check in checks if not check.ok), None)
     document = KernelTrial(
         schema=SCHEMA,
         measured_at=timestamp(),
@@ -125,6 +130,17 @@ def _require(outcome: Any) -> Any:
     return outcome
 
 
+def _sound(outcome: Any) -> Any:
+    """Return an outcome that is no accident of the machine.
+
+    Raises:
+        EnvironmentFault: It is one.
+    """
+    if isinstance(outcome, Failure) and outcome.kind == "infra":
+        raise outcome.as_error(f"The kernel was not judged: {outcome.reason}.")
+    return outcome
+
+
 class _Referee:
     """Asks compiler processes for the checks of one foreign kernel."""
 
@@ -141,6 +157,7 @@ class _Referee:
         self._state, self._progress = state, progress
         self._folder = str(evaluator.folder / "trial")
         self._names = [each["name"] for each in described["parameters"]]
+        self._is_out_of_time = False
 
     def checks(self, foreign: Candidate) -> Iterator[Check]:
         """Yield the checks in order; a kernel that cannot be built has no further ones."""
@@ -151,36 +168,47 @@ class _Referee:
             return
         for name, check in (
             ("output", self._plain("writes", "every value is written in every run")),
-            ("usual inputs", self._plain("usual", "as the present kernel, within its own rounding")),
+            ("usual inputs", self._plain("usual", f"as the present kernel, within its own rounding{self._narrow()}")),
             ("nasty inputs", self._plain("nasty", "zeros, NaN, infinities and magnitudes as the present kernel")),
             ("memory", self._memory),
-            ("state", self._plain("state", "no answer depends on earlier calls or on addresses")),
+            ("state", self._plain("state", "no answer, and no time, depends on earlier calls or on addresses")),
             ("threads", self._threads),
         ):
             self._progress(f"checking: {name}", 0, 0)
             problem, right = check()
             yield Check(name, not problem, problem or right)
+            if self._is_out_of_time:
+                return
         self._progress("checking the network", 0, 0)
-        whole = self._evaluator.build_candidate(foreign)
+        whole = _sound(self._evaluator.build_candidate(foreign))
         problem = f"{whole.kind}: {whole.reason}" if isinstance(whole, Failure) else ""
         yield Check("network", not problem, problem or "its outputs are those of its source")
 
     def _build(self, foreign: Candidate) -> Check:
-        state = self._evaluator.reach(foreign.pipeline)
+        state = _sound(self._evaluator.reach(foreign.pipeline))
         if isinstance(state, Failure):
             return Check("signature", False, state.reason)
         request = {"folder": self._folder, "kernel": self._described["name"]}
         present = _require(self._evaluator.ask_referee({"action": "build present", **request}, state=self._state))
         if not present["wide"]:
             _log.info("the present kernel cannot be built with 64 bits: %s", present["reason"])
-        built = self._evaluator.ask_referee({"action": "build foreign", **request}, state=state)
+        built = _sound(self._evaluator.ask_referee({"action": "build foreign", **request}, state=state))
         if isinstance(built, Failure):
             return Check("build", False, built.reason)
         return Check("signature", True, "the parameters are those of the present kernel")
 
     def _ask(self, action: str, **request: Any) -> list[str] | Failure:
-        answer = self._evaluator.ask_referee({"action": action, "folder": self._folder, **request})
-        return answer if isinstance(answer, Failure) else list(answer["problems"])
+        answer = _sound(self._evaluator.ask_referee({"action": action, "folder": self._folder, **request}))
+        if not isinstance(answer, Failure):
+            return list(answer["problems"])
+        self._is_out_of_time |= answer.kind == "timeout"
+        return answer
+
+    def _narrow(self) -> str:
+        """Return in words which inputs had few values."""
+        own = [KernelParameter.from_json(each) for each in self._described["parameters"]]
+        names = [f"`{each.name}`" for each in own if not each.is_output and each.has_narrow_values]
+        return f"; {', '.join(names)} may be indices, so they were 0, 1 or the network's own" if names else ""
 
     def _plain(self, action: str, right: str) -> Callable[[], tuple[str, str]]:
         return lambda: (_problem(self._ask(action)), right)
@@ -196,7 +224,7 @@ class _Referee:
 
     def _touched(self, side: str, crash: Failure) -> str:
         """Return in words which buffer a kernel leaves, by guarding one after the other."""
-        for place, name in enumerate(self._names):
+        for place, name in enumerate(self._names if not self._is_out_of_time else ()):
             guarded: dict[str, Any] = {"side": side, "places": [place], "writable": True}
             if isinstance(self._ask("memory", **guarded), Failure):
                 writes = isinstance(self._ask("memory", **guarded, may_read=True), Failure)
@@ -232,9 +260,9 @@ def _problem(answer: list[str] | Failure) -> str:
     return "; ".join(words)
 
 
-def _timed(evaluator: WorkerEvaluator, present: Candidate, foreign: Candidate, kernel: str) -> tuple[TrialTimes, str]:
+def _timed(evaluator: WorkerEvaluator, present: Built, foreign: Candidate, kernel: str) -> tuple[TrialTimes, str]:
     """Return the times of both kernels in their place, and the verdict."""
-    built = [_files(evaluator, candidate) for candidate in (present, foreign)]
+    built = [present, _files(evaluator, foreign)]
     side = Side(evaluator, [foreign])
     samples = time_contenders(
         [side],
@@ -242,7 +270,9 @@ def _timed(evaluator: WorkerEvaluator, present: Candidate, foreign: Candidate, k
         reference=built[0],
         options=ComparisonOptions(reads_consumption=False),
     )
-    places = _require(evaluator.places_by_process(built, processes=len(samples.processes)))
+    places = evaluator.places_by_process(built, processes=len(samples.processes))
+    if isinstance(places, Failure):
+        raise places.as_error(f"The kernels were not timed in their place: {places.kind}: {places.reason}.")
     seconds = [(one.get(kernel, 0.0), other.get(kernel, 0.0)) for one, other in places]
     if not all(one and other for one, other in seconds):
         raise UserError(f"The network does not call `{kernel}` on the inputs that are timed.")

@@ -30,8 +30,14 @@ FILLS = (0xA5, 0x5A, 0xFF)
 MOST_CALLS, MOST_CALLS_S = 300, 1.0
 """Number of calls in a row after which the first answer must come again, and seconds that they may take."""
 
-RUNS = 3
-"""Number of runs with each number of threads."""
+CHANGES, MOST_CHANGES_S = 24, 30.0
+"""Random places of every input that are changed one by one, and seconds that this may take."""
+
+LEAST_PAIRS, MOST_PAIRS, PAIRS_S = 5, 40, 1.0
+"""Pairs of calls that show whether an input that comes again is answered faster, and seconds after which they end."""
+
+MOST_GAIN, LEAST_GAIN_S = 2.0, 2e-5
+"""Times, and seconds, by which an input that comes again may be answered faster than a new one."""
 
 
 def judge(access: KernelAccess, bridge: Bridge, module: Callable[[], Module], request: Request) -> Answer:
@@ -101,6 +107,10 @@ class _Trial:
 
     def values(self, case: str) -> dict[int, Array]:
         return make_inputs(self.inputs, self._constants, case)
+
+    def is_free(self, place: int) -> bool:
+        """Return whether an input may have other values: indices in constants may not."""
+        return place not in self._constants or not self.parameters[place].has_narrow_values
 
     def buffers(
         self,
@@ -208,6 +218,62 @@ def _check_state(trial: _Trial, request: Request) -> Iterator[str]:
     if bits_of(trial.run(trial.foreign, first)) != expected:
         yield "the same inputs get another answer after other ones"
     yield from _check_same_memory(trial, (first, expected), (second, bits_of(other)))
+    yield from _check_changes(trial, first)
+    yield from _check_repetition(trial, first)
+
+
+def _check_changes(trial: _Trial, values: Mapping[int, Array]) -> Iterator[str]:
+    """Change one element at a time in the same memory, which an answer kept by a part of the inputs misses."""
+    memory, begin = trial.buffers(values), time.monotonic()
+    rng = np.random.default_rng(0)
+    sizes = {place: value.size for place, value in values.items() if value.size and trial.is_free(place)}
+    rounds: list[dict[int, int]] = [{place: size // 2 for place, size in sizes.items()}]
+    rounds += [{place: size - 1 for place, size in sizes.items()}, dict.fromkeys(sizes, 0)]
+    rounds += [{place: int(rng.integers(size)) for place, size in sizes.items()} for _ in range(CHANGES)]
+    for element, place in ((each[place], place) for each in rounds for place in sizes):
+        if time.monotonic() - begin > MOST_CHANGES_S:
+            return
+        flat, parameter = memory[place].array.reshape(-1), trial.parameters[place]
+        before = flat[element].copy()
+        flat[element] = _changed(before, parameter)
+        trial.foreign([each.array for each in memory])
+        changed = {**values, place: memory[place].array.copy()}
+        problem = trial.compare(trial.outputs(memory), changed)
+        flat[element] = before
+        if problem:
+            yield f"where one element of `{parameter.name}` has changed: {problem}"
+            return
+
+
+def _changed(value: Any, parameter: KernelParameter) -> Any:
+    """Return another value of an element, which the outputs show in spite of their rounding."""
+    if value.dtype.kind == "f":
+        return value + 4
+    if value.dtype.kind == "b":
+        return not value
+    return value ^ 1 if parameter.may_be_index else ~value
+
+
+def _check_repetition(trial: _Trial, values: Mapping[int, Array]) -> Iterator[str]:
+    """Find kernels that keep answers: measurements give one input again and again."""
+    place = next((place for place, value in values.items() if value.size and value.dtype.kind == "f"), None)
+    if place is None:
+        return
+    memory, begin = trial.buffers(values), time.monotonic()
+    arrays = [each.array for each in memory]
+    seconds: tuple[list[float], list[float]] = ([], [])
+    last = arrays[place].reshape(-1)[-1:]
+    for number in range(MOST_PAIRS):
+        last[...] = 1 + number / MOST_PAIRS
+        for times in seconds:
+            start = time.perf_counter()
+            trial.foreign(arrays)
+            times.append(time.perf_counter() - start)
+        if number + 1 >= LEAST_PAIRS and time.monotonic() - begin > PAIRS_S:
+            break
+    new, again = map(min, seconds)
+    if new > MOST_GAIN * again and new - again > LEAST_GAIN_S:
+        yield f"an input that comes again is answered {new / again:.0f} times faster than a new one"
 
 
 def _check_same_memory(trial: _Trial, *pairs: tuple[Mapping[int, Array], str]) -> Iterator[str]:
@@ -239,7 +305,7 @@ def _check_threads(trial: _Trial, request: Request) -> Iterator[str]:
     os.environ.update(TVM_NUM_THREADS=str(number), OMP_NUM_THREADS=str(number), OMP_DYNAMIC="false")
     trial.bridge.limit_threads(number)
     values = trial.values(SEEDS[0])
-    yield from dict.fromkeys(bits_of(trial.run(trial.foreign, values)) for _ in range(RUNS))
+    yield from dict.fromkeys(bits_of(trial.run(trial.foreign, values, fill=fill)) for fill in FILLS)
 
 
 _ACTIONS: Mapping[str, Callable[[KernelAccess, Module, Request], Answer]] = {

@@ -13,6 +13,9 @@ from passsearch.dialects.contract import Array
 ALIGNMENT = 64
 """Bytes to whose multiples tensors are aligned, which kernels rely on."""
 
+REACH = 1 << 20
+"""Bytes at both ends that must not be touched: a kernel that leaves its buffer often does so by whole rows."""
+
 BEHIND, BEFORE = "behind", "before"
 """Sides of a buffer."""
 
@@ -43,9 +46,9 @@ class GuardedArray:
         """Allocate an array whose bytes, and those beside it, are ``fill``."""
         size, page = math.prod(shape) * np.dtype(dtype).itemsize, mmap.PAGESIZE
         room = max(1, -(-size // page)) * page + (0 if guard.side else 2 * page)
-        self._memory = mmap.mmap(-1, room + 2 * page)
+        self._memory = mmap.mmap(-1, room + 2 * REACH)
         whole = np.frombuffer(self._memory, np.uint8)
-        self._inner, self._fill = whole[page : page + room], fill
+        self._inner, self._fill = whole[REACH : REACH + room], fill
         self._inner[:] = fill
         aligned = -(-size // ALIGNMENT) * ALIGNMENT
         self._begin = {BEHIND: room - aligned, BEFORE: 0, "": page}[guard.side]
@@ -53,8 +56,8 @@ class GuardedArray:
         self.array: Array = self._inner[self._begin : self._end].view(dtype).reshape(tuple(shape))
         if guard.side:
             protection = mmap.PROT_READ if guard.may_read else 0
-            for begin in (0, page + room):
-                _protect(whole[begin : begin + page], protection)
+            for begin in (0, REACH + room):
+                _protect(whole[begin : begin + REACH], protection)
 
     def margins_are_kept(self) -> bool:
         """Return whether the bytes beside the array are as they were."""

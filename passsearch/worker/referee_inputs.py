@@ -1,6 +1,7 @@
 """Inputs on which a foreign kernel is compared with the present one: usual ones, and those that shortcuts fail on."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def make_inputs(
 ) -> dict[int, Array]:
     """Return the inputs of one case by place of the parameter.
 
-    Integers of more than eight bits may be indices: constants keep their values, others are 0 or 1.
+    Integers that may be indices keep their values in constants, and are 0 or 1 otherwise.
 
     Args:
         parameters: The inputs by place.
@@ -67,14 +68,31 @@ def make_inputs(
     inputs = {}
     for place, each in parameters.items():
         rng, kind = np.random.default_rng([number, place]), np.dtype(each.dtype)
-        if place in constants and (case == OWN or kind.kind not in "f"):
+        if place in constants and (case == OWN or each.has_narrow_values):
             inputs[place] = np.array(constants[place], kind)
         elif kind.kind == "f":
             with np.errstate(over="ignore"):
                 inputs[place] = np.asarray(_make(case, each.shape, rng)).astype(kind)
-        elif kind.itemsize == 1 and kind.kind in "iu":
-            limits = np.iinfo(kind)
-            inputs[place] = rng.integers(limits.min, limits.max, each.shape, kind, endpoint=True)
-        else:
+        elif each.has_narrow_values or kind.kind == "b":
             inputs[place] = rng.integers(0, 2, each.shape).astype(kind)
+        else:
+            inputs[place] = _INTEGERS[number % len(_INTEGERS)](kind, each.shape, rng)
     return inputs
+
+
+def _any_integers(kind: np.dtype[Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    limits = np.iinfo(kind)
+    return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
+
+
+def _small_integers(kind: np.dtype[Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    return rng.integers(max(-8, np.iinfo(kind).min), 8, shape, kind)
+
+
+def _powers(kind: np.dtype[Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """Return powers of two and their neighbours below."""
+    powers = np.left_shift(np.array(1, kind), rng.integers(0, np.iinfo(kind).bits, shape).astype(kind))
+    return np.asarray(powers - rng.integers(0, 2, shape).astype(kind))
+
+
+_INTEGERS = (_any_integers, _small_integers, _powers)

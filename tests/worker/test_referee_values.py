@@ -75,6 +75,9 @@ def test_indices_stay_valid_and_weights_are_the_networks_own_in_one_case() -> No
     own, other = (make_inputs(parameters, constants, case) for case in (OWN, SEEDS[1]))
     assert (own[0] == 7).all() and not (other[0] == 7).any()
     assert all((made[1] == [9, 8, 7]).all() and set(made[2]) <= {0, 1} for made in (own, other))
+    number = {0: KernelParameter("x", "int32", (64,), False, may_be_index=False)}
+    ranges = [np.ptp(make_inputs(number, {0: np.zeros(64)}, case)[0].astype(float)) for case in (OWN, *SEEDS)]
+    assert ranges[0] == 0 and max(ranges) > 2**30 and 8 < min(ranges[1:]) < 16
     for case in NASTY:
         made = make_inputs(parameters, {}, case)
         assert {place: (array.shape, str(array.dtype)) for place, array in made.items()} == {

@@ -15,12 +15,16 @@ from passsearch.dialects.contract import Array, CompileError
 from passsearch.dialects.foreign_kernel import KernelCall, KernelDescription, KernelParameter
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
+from passsearch.dialects.relax.index_parameters import index_parameters
 from passsearch.dialects.relax.isolated_kernels import CALL
 from passsearch.dialects.shared import error_line, require_linker
 from passsearch.standalone.relax.cpu_schedules import PACKED
-from passsearch.standalone.relax.deployment.code_generation import C_CODE, compile_c
+from passsearch.standalone.relax.deployment.code_generation import compile_c
 from passsearch.standalone.relax.deployment.separate_weights import entries
 from passsearch.standalone.relax.graph_rewrites.replace_kernel import kernels_of, prototype
+
+_JUDGED = re.compile(r"bool|(float|u?int)(8|16|32|64)")
+"""Types of elements that have values to compare."""
 
 SYMBOL = "judged"
 """Name of the kernel in its library."""
@@ -48,9 +52,14 @@ class RelaxKernels:
         first = is_output.index(True) if True in is_output else 0
         if not first or not all(is_output[first:]) or not all(map(_is_fixed, function.params)):
             raise CompileError(f"`{kernel}` has open sizes or writes what it reads, and only other kernels are judged")
+        types = {str(each.dtype) for each in function.params}
+        if unknown := sorted(each for each in types if not _JUDGED.fullmatch(each)):
+            raise CompileError(f"`{kernel}` has elements of {', '.join(unknown)}, and such kernels cannot be judged")
         parameters = [
-            KernelParameter(str(each.name), str(each.dtype), tuple(map(int, each.shape)), is_written)
-            for each, is_written in zip(function.params, is_output, strict=True)
+            KernelParameter(str(each.name), str(each.dtype), tuple(map(int, each.shape)), is_written, may_be_index)
+            for each, is_written, may_be_index in zip(
+                function.params, is_output, index_parameters(function), strict=True
+            )
         ]
         plain = name.name_hint.removesuffix(PACKED)
         return KernelDescription(name.name_hint, plain, tuple(parameters), prototype(function, plain))
@@ -71,10 +80,9 @@ class RelaxKernels:
         try:
             function = module[kernel]
             function = (_widened(function) if wide else function).with_attr("global_symbol", SYMBOL)
-            code = [str(function.attrs[C_CODE])] if C_CODE in function.attrs else []
             cc = require_linker()
             with self._target, TemporaryDirectory() as scratch:
-                objects, options = compile_c(code, self._target, Path(scratch), cc=cc)
+                objects, options = compile_c([function], self._target, Path(scratch), cc=cc)
                 built = tirx.build(tvm.IRModule({SYMBOL: function}), target=self._target)
                 built.export_library(str(path), addons=objects, cc=cc, **({"options": options} if options else {}))
         except COMPILER_ERRORS as error:

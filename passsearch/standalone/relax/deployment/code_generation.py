@@ -9,6 +9,7 @@ remainders of powers of two keep places of 64 bits, for which LLVM checks both.
 """
 
 import functools
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,11 @@ MOST_THREADS = 16
 
 C_CODE = "passsearch.c_code"
 """Attribute of a function of loops: the code of the function in C or C++ that it calls (``ReplaceKernel``)."""
+
+C_LANGUAGE = "passsearch.c_language"
+"""Attribute beside it: ``c`` or ``c++``."""
+
+_OPENMP = re.compile(r'#\s*pragma\s+omp|_Pragma\(\s*"omp|omp\.h')
 
 _Made = TypeVar("_Made")
 
@@ -101,25 +107,28 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
 
         generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
         executable = relax.build(network, target, relax_pipeline=None)
-        codes = [str(module[name].attrs[C_CODE]) for name in kernels if C_CODE in (module[name].attrs or {})]
-        compiled, options = compile_c(codes, target, Path(scratch), cc=linking.get("cc") or "cc")
+        compiled, options = compile_c(
+            [module[name] for name in kernels], target, Path(scratch), cc=linking.get("cc") or "cc"
+        )
         linking |= {"options": options} if options else {}
         executable.export_library(str(path), addons=[*objects, *compiled], **linking)
 
 
-def compile_c(codes: Iterable[str], target: tvm.target.Target, folder: Path, *, cc: str) -> tuple[list[str], list[str]]:
-    """Compile functions in C or C++; return the files of their objects, and the options with which they are linked.
+def compile_c(
+    kernels: Iterable[tirx.PrimFunc], target: tvm.target.Target, folder: Path, *, cc: str
+) -> tuple[list[str], list[str]]:
+    """Compile what kernels call in C or C++; return the files of the objects, and the options that link them.
 
     Raises:
         RuntimeError: The compiler refuses one of them.
     """
     objects, options = [], []
     cpu = str(target.attrs["mcpu"]) if "mcpu" in target.attrs else ""
-    for place, code in enumerate(codes):
-        is_cpp = 'extern "C"' in code
+    for place, attributes in enumerate(each.attrs for each in kernels if C_CODE in (each.attrs or {})):
+        code, is_cpp = str(attributes[C_CODE]), str(attributes[C_LANGUAGE]) == "c++"
         file, made = folder / f"foreign{place}.{'cc' if is_cpp else 'c'}", str(folder / f"foreign{place}.o")
         file.write_text(code)
-        openmp = ["-fopenmp"] if "omp" in code else []
+        openmp = ["-fopenmp"] if _OPENMP.search(code) else []
         # Hidden, so that two libraries in one process may have functions of one name.
         words = [cc, "-x", "c++" if is_cpp else "c", "-O3", "-fPIC", "-fvisibility=hidden", *openmp, "-c", "-o", made]
         outcome = subprocess.run([*words, f"-march={cpu}", str(file)], capture_output=True, text=True, check=False)

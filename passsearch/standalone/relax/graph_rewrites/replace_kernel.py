@@ -19,6 +19,12 @@ from tvm import tirx
 C_CODE = "passsearch.c_code"
 """Attribute of a function of loops: the code of the function in C that it calls."""
 
+C_LANGUAGE = "passsearch.c_language"
+"""Attribute beside it: ``c`` or ``c++``, by the suffix of the file."""
+
+C_NAME = "passsearch.c_name"
+"""Attribute beside it: the name of that function."""
+
 C_TYPES = {
     "float32": ("float",),
     "float64": ("double",),
@@ -62,10 +68,21 @@ def ReplaceKernel(kernel: str, file: str, sha256: str = "") -> Any:  # noqa: N80
             raise ValueError(f"`{Path(file).name}` is not the file that the pass was made for")
         name = find_kernel(module, kernel)
         result = module.clone()
-        result.update_func(name, replacement(module[name], Path(file)))
+        function = replacement(module[name], Path(file), name.name_hint)
+        _refuse_second(module, name, function)
+        result.update_func(name, function)
         return result
 
     return tvm.transform.module_pass(replace, opt_level=0, name="ReplaceKernel")
+
+
+def _refuse_second(module: Any, name: Any, function: Any) -> None:
+    """Refuse a function in C that has the name of another kernel's, with which it could not be linked."""
+    own = (function.attrs or {}).get(C_NAME)
+    for other in kernels_of(module):
+        attributes = module[other].attrs or {}
+        if own and not other.same_as(name) and attributes.get(C_NAME) == own:
+            raise ValueError(f"`{other.name_hint}` has a function `{own}` in C already; give this one another name")
 
 
 def find_kernel(module: Any, kernel: str) -> Any:
@@ -85,10 +102,10 @@ def kernels_of(module: Any) -> list[Any]:
     return [name for name, function in module.functions_items() if isinstance(function, tirx.PrimFunc)]
 
 
-def replacement(present: Any, file: Path) -> Any:
+def replacement(present: Any, file: Path, kernel: str) -> Any:
     """Return the function of a file, which has the parameters of the present one."""
     if file.suffix in (".c", ".cc", ".cpp"):
-        return _calling(present, file.read_text(), file.name)
+        return _calling(present, file.read_text(), file.name, kernel)
     function = _function_of(file)
     own, others = signature(present), signature(function)
     if own != others:
@@ -143,9 +160,9 @@ def _function_of(file: Path) -> Any:
     return found[0]
 
 
-def _calling(present: Any, code: str, file: str) -> Any:
+def _calling(present: Any, code: str, file: str, kernel: str) -> Any:
     """Return a function of loops with the parameters of the present one that calls the function in C."""
-    name, pointers = _pointers(code, file)
+    name, pointers = _pointers(code, file, kernel)
     own = [str(each.dtype) for each in present.params]
     if len(pointers) != len(own):
         raise ValueError(f"`{name}` of `{file}` takes {len(pointers)} pointers, and the kernel has {len(own)} tensors")
@@ -153,16 +170,26 @@ def _calling(present: Any, code: str, file: str) -> Any:
         if pointer not in C_TYPES.get(dtype, ("void",)):
             raise ValueError(f"parameter {place} of `{name}` points to {pointer}, and that tensor is {dtype}")
     call = tirx.call_extern("int32", name, *(each.data for each in present.params))
-    attributes = {C_CODE: code, "tirx.noalias": True, "tirx.is_scheduled": True}
+    language = "c" if file.endswith(".c") else "c++"
+    attributes = {C_CODE: code, C_LANGUAGE: language, C_NAME: name, "tirx.noalias": True, "tirx.is_scheduled": True}
     return present.with_body(tirx.Evaluate(call)).with_attrs(attributes)
 
 
-def _pointers(code: str, file: str) -> tuple[str, list[str]]:
-    """Return the name of the one function in C that others may call, and what its parameters point to."""
+def _pointers(code: str, file: str, kernel: str) -> tuple[str, list[str]]:
+    """Return the name of the function in C that is the kernel, and what its parameters point to.
+
+    Of several functions that others may call, it is the one with the kernel's name.
+    """
     plain = _LEFT_OUT.sub(" ", code)
     found = [each for each in _DEFINITION.finditer(plain) if not re.search(r"\bstatic\b", each["before"])]
+    names = ", ".join(each["name"] for each in found)
+    if len(found) > 1:
+        found = [each for each in found if each["name"] in (kernel, kernel.removesuffix("_packed"))]
     if len(found) != 1:
-        raise ValueError(f"`{file}` has {len(found)} functions `void NAME(…)` that are not static; it must have one")
+        raise ValueError(
+            f"`{file}` has these functions `void NAME(…)` that are not static: {names or 'none'}; it must have one, or "
+            "one with the kernel's name"
+        )
     if not file.endswith(".c") and not re.search(r'extern\s+"C"', code):
         raise ValueError(f'`{found[0]["name"]}` of `{file}` needs `extern "C"`')
     texts = [" ".join(_QUALIFIER.sub(" ", each).split()) for each in found[0]["parameters"].split(",")]
