@@ -1,6 +1,7 @@
 """What benchmarks share: command lines, rows of JSON with their origin, Markdown, pages, processes and ONNX files."""
 
 import argparse
+import fcntl
 import json
 import math
 import multiprocessing
@@ -8,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import date
@@ -139,14 +141,25 @@ def ratio_text(ratio: Mapping[str, Any] | None, digits: int = 2) -> str:
 def first_in_line(*others: int) -> Iterator[None]:
     """Run the threads of this process, and what they start, before all others of the machine, where that is allowed.
 
+    One process at a time does so.
+
     Args:
         others: Further processes, by id.
     """
-    _schedule(os.SCHED_FIFO, FIRST, others)
-    try:
+    with one_at_a_time("first-in-line"):
+        _schedule(os.SCHED_FIFO, FIRST, others)
+        try:
+            yield
+        finally:
+            _schedule(os.SCHED_OTHER, 0, others)
+
+
+@contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Wait until no other process of this user holds the lock of a name, and hold it."""
+    with (Path(tempfile.gettempdir()) / f"passsearch-benchmark-{name}-{os.getuid()}").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    finally:
-        _schedule(os.SCHED_OTHER, 0, others)
 
 
 def _schedule(policy: int, priority: int, others: Sequence[int]) -> None:

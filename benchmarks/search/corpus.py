@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.search.corpus FOLDER --engines-python VENV/bin/python`` writes the networks that are missing into
 a folder as ONNX, and measures each in a process of its own; names after the folder choose some. VENV is an environment
-with ``torch``, ``timm`` and ``transformers``. What the corpus has of this kind of processor is not measured again.
+with ``torch``, ``timm`` and ``transformers``. What the corpus has of this kind of processor is not measured again,
+unless ``--again``. Several makers may run at once, each with its own names.
 ``--search SECONDS`` searches the networks that were measured instead.
 """
 
@@ -22,6 +23,7 @@ from benchmarks.common import (
     in_own_process,
     network_session,
     note,
+    one_at_a_time,
     options,
     provenance,
     read,
@@ -171,18 +173,20 @@ def search(name: str, model: str, seconds: float) -> None:
         return
     gain = StatedRatio(1.0) if found["is_best"] else StatedRatio.from_json(found["gain"])
     row = CorpusSearch(seconds, found["name"], result.document["best"]["name"], gain)
-    document = read(CORPUS)
-    document["processors"][target_cpu(result.document["target"])]["networks"][name]["search"] = row.to_json()
-    write_corpus(document)
+    with one_at_a_time("corpus"):
+        document = read(CORPUS)
+        document["processors"][target_cpu(result.document["target"])]["networks"][name]["search"] = row.to_json()
+        write_corpus(document)
 
 
 def _add(machine: dict[str, Any], name: str, row: dict[str, Any]) -> None:
-    document = read(CORPUS) or {"schema": SCHEMA, "processors": {}}
     kind = target_cpu(machine["target"])
     about = {key: machine[key] for key in ("device", "target", "toolchain")}
-    processor = document["processors"].setdefault(kind, {**about, "networks": {}})
-    processor["networks"][name] = row
-    write_corpus(document)
+    with one_at_a_time("corpus"):
+        document = read(CORPUS) or {"schema": SCHEMA, "processors": {}}
+        processor = document["processors"].setdefault(kind, {**about, "networks": {}})
+        processor["networks"][name] = row
+        write_corpus(document)
 
 
 def write_corpus(document: dict[str, Any]) -> None:
@@ -225,6 +229,7 @@ def main() -> None:
         engines_python=(sys.executable, "interpreter with torch, timm and transformers"),
         search=(0.0, "seconds of a search of each network that was measured"),
         limit=(LIMIT_S, "longest time of one network in seconds"),
+        again=(False, "measure networks that the corpus has"),
         verbose=(False, "log what is done"),
         most=(len(NETWORKS), "number of networks after which the maker stops"),
     )
@@ -235,7 +240,7 @@ def main() -> None:
         if arguments.search:
             is_open = name in rows and "search" not in rows[name] and "rounds_s" in rows[name]
         else:
-            is_open = name not in rows
+            is_open = arguments.again or name not in rows
         if not is_open or done >= arguments.most:
             continue
         done += 1
