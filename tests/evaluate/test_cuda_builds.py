@@ -41,6 +41,7 @@ def test_every_gpu_sequence_gives_device_code(cuda_relax: Toolchain, small_netwo
     check_every_sequence(small_network, cuda_relax, cubins=cubins, arch="sm_90")
 
 
+@pytest.mark.slow
 def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tmp_path: Path, cubins: Any) -> None:
     """DLight's rule for tensor cores includes ``mma.h``, which needs the headers of ``nvidia-cuda-crt``."""
     model = onnx.parser.parse_model(

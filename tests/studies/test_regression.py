@@ -83,6 +83,7 @@ def question(before: EngineSpec, after: EngineSpec | str, reference: EngineSpec,
     )
 
 
+@pytest.mark.slow
 def test_the_kernel_and_the_setting_that_cost_most_are_named(
     sleeping: Callable[..., EngineSpec], tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ class FakePip(Pip):
     def install(self, lock: Path, *, wheel_python: Version | None = None) -> None:
         self.packages.append(lock.name)
 
-    def resolve(self, requirement: str, *, locks: Sequence[Path]) -> None:
+    def resolve(self, requirement: str, *, locks: Sequence[Path], is_named: bool) -> None:
         self.packages.append(requirement)
 
 

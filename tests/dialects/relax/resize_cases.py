@@ -106,7 +106,8 @@ def compare(layout: str, old: tuple[int, int], new: tuple[int, int], before: Any
 
 
 if __name__ == "__main__":
-    inputs = [(layout, old, new, image(layout, old)) for layout in ("NCHW", "NHWC") for old, new in SIZES]
+    pairs = [*(("NCHW", *each) for each in SIZES), *(("NHWC", *each) for each in SIZES[1::2])]
+    inputs = [(layout, old, new, image(layout, old)) for layout, old, new in pairs]
     plain = [legalized(resizes(value, new, list(forms(layout, new)))) for layout, _, new, value in inputs]
     left = {
         name: resizes(image(named.get("layout", "NCHW"), (5, 7)), (10, 14), [{"method": "linear", **named}])
