@@ -21,24 +21,26 @@ IMAGE_AXES = 2
 """Axes of an image, after those over batches and channels."""
 
 
-def pool_images(schedule: Any, block: Any, reads: list[Access], *, threads: int) -> list[Any] | None:
-    """Schedule a pool in steps along the last axis; return the padding that moved into it, ``None`` for another block.
+def is_pool_in_steps(schedule: Any, block: Any, reads: list[Access]) -> bool:
+    """Return True if a block reduces small windows whose neighbours along the last axis lie some elements apart."""
+    spatial = [axis for axis in block.iters if axis.kind == "S"]
+    window = math.prod(axis.dom for axis in block.iters if axis.kind != "S")
+    has_one_result = len(schedule.get(block.block_rv).writes) == 1
+    if len(spatial) <= IMAGE_AXES or len(reads) != 1 or not has_one_result or window > MOST_UNROLLED:
+        return False
+    return spatial[-1].dom >= LEAST_RESULTS and 1 < stride(reads[0], spatial[-1]) <= MOST_STRIDE
+
+
+def pool_images(schedule: Any, block: Any, *, threads: int) -> list[Any]:
+    """Schedule a pool in steps along the last axis; return the padding that moved into it.
 
     Args:
         schedule: The schedule.
         block: The pool.
-        reads: What it reads.
         threads: Number of threads.
     """
     spatial = [axis for axis in block.iters if axis.kind == "S"]
     reduced = [axis for axis in block.iters if axis.kind != "S"]
-    window = math.prod(axis.dom for axis in reduced)
-    statement = schedule.get(block.block_rv)
-    if block.is_injective() or len(spatial) <= IMAGE_AXES or len(reads) != 1 or len(statement.writes) != 1:
-        return None
-    last = spatial[-1]
-    if not (window <= MOST_UNROLLED and last.dom >= LEAST_RESULTS and 1 < stride(reads[0], last) <= MOST_STRIDE):
-        return None
     copy = schedule.cache_write(block.block_rv, 0, "global")
     *outer, lines, results = loops_of(schedule, copy, spatial)
     images = math.prod(axis.dom for axis in spatial[:-IMAGE_AXES])

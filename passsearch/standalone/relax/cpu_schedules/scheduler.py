@@ -20,7 +20,7 @@ from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns, widen_reductions
 from .pair_products import SUM_BITS, WIDE_SUMS
 from .parts import Parts
-from .pools import pool_images
+from .pools import is_pool_in_steps, pool_images
 from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
 from .reductions import is_widened, schedule_reduction
 from .registers import Registers
@@ -88,7 +88,7 @@ class Scheduler:
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
         for block in reductions:
-            if block not in products:
+            if block.name not in self._kept and is_pool_in_steps(self._schedule, block, self._reads(block)):
                 tiled += self._pool(block)
         for block in blocks:
             if block.name not in tiled and block.name not in self._kept:
@@ -259,11 +259,9 @@ class Scheduler:
         """Schedule a pool in steps, and its padding; return the names of the scheduled blocks."""
         schedule = self._schedule.copy()
         try:
-            padding = pool_images(schedule, block, self._reads(block), threads=self._registers.threads)
+            padding = pool_images(schedule, block, threads=self._registers.threads)
         except s_tir.schedule.ScheduleError:
-            padding = None  # TVM refuses, for example, a block that others read in another order
-        if padding is None:
-            return []
+            return []  # TVM refuses, for example, a block that others read in another order
         self._schedule = schedule
         for each in padding:
             parts = Parts.find(schedule.get(each), lanes=self._lanes)
