@@ -36,7 +36,7 @@ from passsearch.core import Candidate, Failure
 from passsearch.engines import EnginePlan, EngineTiming, engine_spec
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.results import CorpusSearch, StatedRatio
-from passsearch.search import NetworkAnalysis, analyze_network, named_candidate, recommended_sequences
+from passsearch.search import analyze_network, feature_counts, named_candidate, sequences_in_catalog_order
 from passsearch.search.corpus_recommendation import DEFAULT, ONNXRUNTIME
 from passsearch.toolchain import target_cpu
 from passsearch.worker import ScratchFolder
@@ -59,7 +59,7 @@ def measure(name: str, model: str) -> None:
     with ScratchFolder() as folder, open_evaluator(session, remember=False) as evaluator:
         analysis = analyze_network(evaluator.session, evaluator.network.summary)
         default = named_candidate(evaluator.session, DEFAULT)
-        candidates = suited_sequences(evaluator, analysis)
+        candidates, _ = sequences_in_catalog_order(evaluator.session, analysis)
         built, same, failures = _build(evaluator, candidates)
         slow = evaluator.build_candidate(default)
         if isinstance(slow, Failure):
@@ -75,7 +75,7 @@ def measure(name: str, model: str) -> None:
             "code": _code(),
             "inputs": {key: list(kind.shape) for key, kind in evaluator.network.inputs.items()},
             "classes": list(analysis.class_names),
-            "features": _features(analysis),
+            "features": dict(feature_counts(analysis)),
             "order": [each for each in candidates if each != DEFAULT],
             "same": same,
             "failures": failures,
@@ -83,22 +83,6 @@ def measure(name: str, model: str) -> None:
             "foreign_percent": disturbed,
         }
     _add(machine, name, row)
-
-
-def suited_sequences(evaluator: WorkerEvaluator, analysis: NetworkAnalysis) -> dict[str, Candidate]:
-    """Return the sequences for whose features the network gives a reason, in the order of the catalog."""
-    features, declared = analysis.fingerprint.present_features(), evaluator.session.catalog.sequences
-    found = {}
-    for each in recommended_sequences(evaluator.session, analysis):
-        wanted = set(declared[each.name].recommended_for or declared[each.name].features)
-        if not wanted or wanted & features:
-            found[each.name] = each
-    return found
-
-
-def _features(analysis: NetworkAnalysis) -> dict[str, int]:
-    fingerprint = analysis.fingerprint
-    return {name: fingerprint.count(name) for name in sorted(fingerprint.present_features())}
 
 
 def _build(

@@ -20,14 +20,15 @@ from passsearch.search.corpus_recommendation import (
     alike_networks,
     evidence,
     expected_gain,
+    order_by_nearest,
     search_bound,
     search_gains,
 )
 
 Networks: TypeAlias = Mapping[str, CorpusNetwork]
 Rule: TypeAlias = Callable[[Networks, CorpusNetwork], str]
-NEIGHBOURS = 3
-SHIPPED = "the catalog's order"
+LEAST_LEAF = 3
+SHIPPED = "3 nearest networks"
 TINY = ("_tiny", "_tiny_decode")
 """Ends of the names of networks that passsearch has for tests."""
 
@@ -56,8 +57,7 @@ def by_class(networks: Networks, row: CorpusNetwork) -> str:
 
 def nearest(networks: Networks, row: CorpusNetwork) -> str:
     """Return the sequence that reaches most on the networks with the most similar counts of features."""
-    closest = sorted(networks.values(), key=lambda each: _distance(each, row))[:NEIGHBOURS]
-    return _most(closest, row, share=0.5)
+    return order_by_nearest(networks, row.features, row.order)[0]
 
 
 def by_tree(networks: Networks, row: CorpusNetwork) -> str:
@@ -66,7 +66,7 @@ def by_tree(networks: Networks, row: CorpusNetwork) -> str:
     for _ in range(2):
         features = sorted({name for each in rows for name in each.features})
         splits = [_split(rows, name) for name in features]
-        useful = [pair for pair in splits if all(len(part) >= NEIGHBOURS for part in pair)]
+        useful = [pair for pair in splits if all(len(part) >= LEAST_LEAF for part in pair)]
         if not useful:
             break
         present, absent = max(useful, key=lambda pair: sum(map(_potential, pair)))
@@ -88,11 +88,6 @@ def _potential(rows: Sequence[CorpusNetwork]) -> float:
 def _log_reach(row: CorpusNetwork, name: str) -> float:
     # A network that does not take a sequence takes the first of the catalog's order instead.
     return math.log(row.reach(name) or row.reach(row.order[0]) or 1.0)
-
-
-def _distance(one: CorpusNetwork, other: CorpusNetwork) -> float:
-    names = {*one.features, *other.features}
-    return sum((math.log1p(one.features.get(name, 0)) - math.log1p(other.features.get(name, 0))) ** 2 for name in names)
 
 
 def _most(rows: Any, row: CorpusNetwork, *, share: float) -> str:
@@ -154,9 +149,10 @@ def judge_expectations(networks: Networks) -> dict[str, Any]:
     held, abstained = [], []
     for name, row in networks.items():
         others = {key: each for key, each in networks.items() if each.family != row.family}
-        found = evidence(others, row.classes, row.order[0])
-        gain = found and expected_gain(found.alike.values(), row.order[0], over=DEFAULT)
-        speed = row.speed(row.order[0], over=DEFAULT)
+        chosen = nearest(others, row)
+        found = evidence(others, row.classes, chosen)
+        gain = found and expected_gain(found.alike.values(), chosen, over=DEFAULT)
+        speed = row.speed(chosen, over=DEFAULT)
         if not gain or not gain.interval or speed is None:
             abstained.append(name)
         else:
@@ -196,7 +192,9 @@ def page(document: Mapping[str, Any]) -> str:
             if row["compared"].get(rival)
         )
         held = f"; the interval of its gain over the default held {expected['held']} of {expected['predicted']} times"
-        parts.append(f"On `{kind}` {SHIPPED} is slower {slower}{held if expected['predicted'] else ''}.")
+        parts.append(
+            f"On `{kind}` the rule of the {SHIPPED} is slower {slower}{held if expected['predicted'] else ''}."
+        )
         if (usual := tested["usual"])["networks"] < tested["networks"]:
             parts[-1] += f" On the {usual['networks']} networks that are not for tests it reaches {_cells(usual)}."
     bound = document["bound"]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, network_session, read
-from benchmarks.search.corpus import CORPUS, SCHEMA, suited_sequences, write_corpus
+from benchmarks.search.corpus import CORPUS, SCHEMA, write_corpus
 from passsearch.api.common import open_evaluator
-from passsearch.search import analyze_network
+from passsearch.search import analyze_network, sequences_in_catalog_order
 from passsearch.search.corpus_recommendation import DEFAULT
 from passsearch.toolchain import target_cpu
 
@@ -61,7 +61,8 @@ def row(run: Mapping[str, Any], file: Path) -> dict[str, Any]:
 def _suited(network: str, timed: Container[str]) -> tuple[list[str], dict[str, str]]:
     """Return the sequences that suit a network and were timed, in order, and those that reach the IR of a timed one."""
     with open_evaluator(network_session(network, "relax"), remember=False) as evaluator:
-        candidates = suited_sequences(evaluator, analyze_network(evaluator.session, evaluator.network.summary))
+        analysis = analyze_network(evaluator.session, evaluator.network.summary)
+        candidates, _ = sequences_in_catalog_order(evaluator.session, analysis)
         states = {name: evaluator.reach(each.pipeline) for name, each in candidates.items()}
     equal = {state: name for name, state in reversed(states.items()) if name in timed}
     same = {name: equal[state] for name, state in states.items() if name not in timed and state in equal}

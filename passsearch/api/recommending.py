@@ -6,11 +6,10 @@ from time import monotonic
 
 from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback
 from passsearch.api.results import Recommendation
-from passsearch.catalog import read_corpus
 from passsearch.core import InputTypes, NetworkOptions, check_arguments
 from passsearch.evaluate import Session, keep_summary, recall_summary
 from passsearch.results import ChosenPipeline, NetworkIdentity, NetworkRecommendation
-from passsearch.search import NetworkAnalysis, advise, analyze_network, recommended_sequences
+from passsearch.search import NetworkAnalysis, analyze_network, corpus_advice, recommended_sequences
 
 SCHEMA = "passsearch-recommend/1"
 
@@ -69,10 +68,9 @@ def network_recommendation(
 ) -> NetworkRecommendation:
     """Return what is recommended for an analysed network."""
     start = monotonic()
-    candidates = {each.name: each for each in recommended_sequences(session, analysis)}
-    corpus = read_corpus(session.dialect.name)
-    advice = advise(corpus, session.target, classes=analysis.class_names, suited=tuple(candidates))
-    candidate, file = candidates[advice.sequence], session.model
+    suited = recommended_sequences(session, analysis)
+    advice = corpus_advice(session, analysis, suited)
+    candidate, file = suited[0], session.model
     return NetworkRecommendation(
         schema=SCHEMA,
         model=NetworkIdentity(file.name, file.source, file.sha256),

@@ -2,7 +2,7 @@
 
 from passsearch.search.confirm import confirm, require_repetitions
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.corpus_recommendation import CorpusAdvice, advise
+from passsearch.search.corpus_recommendation import CorpusAdvice
 from passsearch.search.document import Document
 from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.execution import Progress
@@ -19,7 +19,12 @@ from passsearch.search.pass_selection import (
 )
 from passsearch.search.precision import Gain, PrecisionChooser
 from passsearch.search.precision_request import PrecisionRequest, precision_request
-from passsearch.search.recommended_sequence import recommended_sequences
+from passsearch.search.recommended_sequence import (
+    corpus_advice,
+    feature_counts,
+    recommended_sequences,
+    sequences_in_catalog_order,
+)
 from passsearch.search.records import Counts, Scored, SearchOutcome
 from passsearch.search.repetition import Pairing
 from passsearch.search.run import Run
@@ -49,16 +54,18 @@ __all__ = [
     "Search",
     "SearchOutcome",
     "Space",
-    "advise",
     "analyze_network",
     "check_features",
     "confirm",
+    "corpus_advice",
     "explored_passes",
+    "feature_counts",
     "first_trials",
     "named_candidate",
     "precision_request",
     "recommended_sequences",
     "require_repetitions",
+    "sequences_in_catalog_order",
     "session_settings",
     "shortlist",
     "starting_sequences",

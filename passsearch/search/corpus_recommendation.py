@@ -1,13 +1,14 @@
-"""What the corpus says of the sequence that the catalog recommends for a network, without building anything.
+"""What the corpus says of the sequences of the catalog for a network, without building anything.
 
-The sequence is the first of the catalog's order. No rule that reads the corpus was better on both kinds of processors
-where it did not know the architecture family (``docs/evidence/search.md``), so the corpus says what to expect and
-decides nothing.
+The sequences come in the order of what they reached on the three networks of the corpus with the most similar counts of
+features. Of six rules this is the simplest one that reaches the goal on both kinds of processors where it does not know
+the architecture family (``docs/evidence/search.md``).
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from passsearch.core import Interval
 from passsearch.measure import Ratio, next_value_interval
@@ -16,6 +17,9 @@ from passsearch.toolchain import target_cpu, target_kind, vector_bits
 
 LEAST_ALIKE = 3
 """Fewest networks from which anything is expected of another one."""
+
+NEAREST = 3
+"""Networks of the corpus that order the sequences for another one."""
 
 LEAST_SEARCHED = 5
 """Fewest searched networks that make a bound."""
@@ -52,6 +56,45 @@ def alike_networks(networks: Networks, classes: Iterable[str]) -> Networks:
     if len(same) >= LEAST_ALIKE:
         return same
     return {name: row for name, row in networks.items() if wanted & frozenset(row.classes)}
+
+
+def nearest_networks(networks: Networks, features: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the names of the networks with the most similar counts of features, the nearest one first.
+
+    Args:
+        networks: The corpus on one kind of processor.
+        features: Counts of the features that the network has.
+    """
+    measured = [name for name, row in networks.items() if row.best() is not None]
+    return tuple(sorted(measured, key=lambda name: _distance(networks[name].features, features))[:NEAREST])
+
+
+def order_by_nearest(networks: Networks, features: Mapping[str, int], suited: Sequence[str]) -> tuple[str, ...]:
+    """Return sequences in the order of what they reached on the nearest networks of the corpus.
+
+    A sequence that no network of the corpus takes, such as one for integers, keeps its place before the first one that
+    the corpus knows. Those that less than half of the nearest networks take come last, in the order of the catalog.
+
+    Args:
+        networks: The corpus on one kind of processor.
+        features: Counts of the features that the network has.
+        suited: Names of the sequences that suit it, in the order of the catalog.
+    """
+    nearest = [networks[name] for name in nearest_networks(networks, features)]
+    taken = {name for row in networks.values() for name in row.order}
+    first = tuple(takewhile(lambda name: name not in taken, suited))
+    reached = {name: [share for row in nearest if (share := row.reach(name))] for name in suited if name not in first}
+    means = {
+        name: math.fsum(map(math.log, shares)) / len(shares)
+        for name, shares in reached.items()
+        if shares and len(shares) >= len(nearest) / 2
+    }
+    return (*first, *sorted(reached, key=lambda name: -means.get(name, -math.inf)))
+
+
+def _distance(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+    """Return the square of the distance between the logarithms of two networks' counts of features."""
+    return math.fsum((math.log1p(one.get(name, 0)) - math.log1p(other.get(name, 0))) ** 2 for name in {*one, *other})
 
 
 def evidence(networks: Networks, classes: Iterable[str], sequence: str) -> Evidence | None:
@@ -108,9 +151,15 @@ def search_bound(searched: Iterable[float], *, of: str) -> SearchBound | None:
 
 
 def search_gains(networks: Networks) -> dict[str, float]:
-    """Return, by searched network, the best known throughput over that of the recommended sequence."""
-    reached = {name: row.reach(row.order[0]) for name, row in networks.items() if row.search is not None}
-    return {name: 1 / share for name, share in reached.items() if share is not None}
+    """Return, by searched network, the best known throughput over that of the sequence that others recommend for it."""
+    reached = {name: row.reach(recommended_by_others(networks, row)) for name, row in networks.items() if row.search}
+    return {name: 1 / share for name, share in reached.items() if share}
+
+
+def recommended_by_others(networks: Networks, row: CorpusNetwork) -> str:
+    """Return the sequence that is recommended for a network by those of other architecture families."""
+    others = {name: each for name, each in networks.items() if each.family != row.family}
+    return order_by_nearest(others, row.features, row.order)[0]
 
 
 @dataclass(frozen=True)
@@ -140,21 +189,26 @@ class CorpusAdvice:
     bound: SearchBound | None = None
 
 
-def advise(corpus: Corpus, target: str, *, classes: Sequence[str], suited: Sequence[str]) -> CorpusAdvice:
+def advise(
+    corpus: Corpus, target: str, *, classes: Sequence[str], features: Mapping[str, int], suited: Sequence[str]
+) -> CorpusAdvice:
     """Return what the corpus says of a network.
 
     Args:
         corpus: The corpus.
         target: TVM's target.
         classes: The network's classes.
-        suited: Sequences that suit it, in the order of the catalog.
+        features: Counts of the features that it has.
+        suited: Sequences that suit it, the recommended one first.
     """
     sequence, kind, names = suited[0], similar_processor(corpus, target), " and ".join(classes)
-    first = f"the first of {len(suited)} sequences in the catalog's order that suit networks of class {names}"
+    first = f"the first of {len(suited)} sequences that suit networks of class {names}, "
     if kind is None:
         known = ", ".join(corpus.processors) or "none"
         abstained = f"the corpus has no processor like `{target_cpu(target) or target}`; it has: {known}"
-        return CorpusAdvice(sequence, first, "", abstained=abstained)
+        return CorpusAdvice(sequence, f"{first}in the catalog's order", "", abstained=abstained)
+    nearest = ", ".join(nearest_networks(corpus.processors[kind].networks, features))
+    first += f"in the order of what they reached on the most similar networks ({nearest})"
     found = evidence(corpus.processors[kind].networks, classes, sequence)
     if found is None:
         abstained = f"the corpus has fewer than {LEAST_ALIKE} networks of class {names} on `{kind}`"

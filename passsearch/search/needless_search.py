@@ -2,13 +2,11 @@
 
 from collections.abc import Sequence
 
-from passsearch.catalog import read_corpus
 from passsearch.core import Candidate
 from passsearch.evaluate import Session
-from passsearch.search.corpus_recommendation import advise
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis
-from passsearch.search.recommended_sequence import recommended_sequences
+from passsearch.search.recommended_sequence import corpus_advice, recommended_sequences
 
 
 def needless_search(
@@ -26,11 +24,10 @@ def needless_search(
     # Passes that the user names are measured whatever others have gained, and so are precisions.
     if not is_speed or options.requested_passes or session.budget is not None or not options.least_gain:
         return ""
-    suited = [candidate.name for candidate in recommended_sequences(session, analysis)]
-    if suited[0] not in session.catalog.sequences or not first or first[0].name != suited[0]:
+    suited = recommended_sequences(session, analysis)
+    if suited[0].name not in session.catalog.sequences or not first or first[0].name != suited[0].name:
         return ""  # nothing is recommended, or another sequence was the fastest in an earlier run
-    corpus = read_corpus(session.dialect.name)
-    bound = advise(corpus, session.target, classes=analysis.class_names, suited=suited).bound
+    bound = corpus_advice(session, analysis, suited).bound
     if bound is None or bound.most >= options.least_gain:
         return ""
     added = f"a search adds at most {100 * bound.most:.1f} % to the recommended sequence"

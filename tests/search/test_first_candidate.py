@@ -36,8 +36,8 @@ def test_a_search_for_speed_begins_with_the_recommended_sequence(features: set[s
         "target": "llvm",
     }
     session: Any = SimpleNamespace(**usual, device_kind="cpu", explorers=1, limits=WorkerLimits(600.0, timeout_s=100.0))
-    fingerprint = SimpleNamespace(present_features=lambda: frozenset(features))
     space = SimpleNamespace(names=frozenset(), steps=(), builds=())
+    fingerprint = SimpleNamespace(present_features=lambda: frozenset(features), count=lambda name: 1)
     analysis: Any = SimpleNamespace(fingerprint=fingerprint, space=lambda *_: space, class_names=("RN",))
     with Log(tmp_path / "log.jsonl") as log:
         nothing: Any = None
