@@ -3,7 +3,7 @@
 ``python -m benchmarks.speed.decoders --llama-python VENV/bin/python`` with an environment that has ``llama-cpp-python``
 and ``gguf``. All engines read the same prompt, and decode its last token in turns in several processes; the scores of
 the next token are compared with ONNX Runtime's in float32. ``--table`` prints Markdown from
-``benchmarks/results/decoders.json``.
+``benchmarks/results/decoders.json``, or from the file that ``--out`` names; ``--network`` is that of the zoo.
 """
 
 import argparse
@@ -25,10 +25,16 @@ from onnx import numpy_helper
 import passsearch
 from benchmarks.common import RESULTS, markdown, network_session, note, options, provenance, ratio_text, read, write
 from passsearch.frontends.zoo.llama import llama
+from passsearch.frontends.zoo.networks import LARGE_LLAMA
 from passsearch.measure import mean_ratio
 
 OUT, PROGRAM = RESULTS / "decoders.json", Path(__file__).with_name("gguf_decoder.py")
-NETWORK, TOKENS, THREADS = "zoo:llama_decode", 128, "2"
+TOKENS, THREADS = 128, "2"
+NETWORKS: Mapping[str, Mapping[str, int]] = {
+    "llama_decode": {"heads": 12, "key_heads": 4},
+    "llama_large_decode": LARGE_LLAMA,
+}
+"""Sizes of the zoo's decoders; all others are the defaults of its function."""
 SEQUENCES = {
     "float32": "decoder-schedule-cpu",
     "int8": "narrow-int8-schedule-cpu",
@@ -45,36 +51,45 @@ _SAME_BITS = {
 RIVALS = {name: f"llama.cpp {kind}" for kind, names in _SAME_BITS.items() for name in names}
 
 
-def prepare(folder: Path, llama_python: str) -> tuple[dict[str, list[str]], Any]:
+def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list[str]], Any]:
     """Write prompt, deployments and GGUF files; return the command that serves each engine, and the expected scores."""
-    tokens = np.random.default_rng(0).integers(0, 32000, TOKENS)
-    network = llama(sequence=TOKENS - 1)
-    session = onnxruntime.InferenceSession(network.SerializeToString())
-    names = [each.name for each in session.get_outputs()]
-    state = dict(zip(names, session.run(names, {"input_ids": tokens[None, :-1]}), strict=True))
-    past = {f"past_{name}": array for name, array in state.items() if name != "logits"}
-    np.savez(folder / "prompt.npz", tokens=tokens, **past)
-    whole = onnxruntime.InferenceSession(llama(sequence=TOKENS).SerializeToString())
-    expected = whole.run(["logits"], {"input_ids": tokens[None]})[0].ravel()
-    weights = {each.name: numpy_helper.to_array(each) for each in network.graph.initializer}
-    np.savez(folder / "weights.npz", **{name: each for name, each in weights.items() if each.ndim > 0})
+    expected = _write_prompt(folder, NETWORKS[arguments.network])
     commands = {}
     for name, sequence in SEQUENCES.items():
         note(f"compiling {sequence}")
         to = folder / name
         # All outputs are admitted: their deviation is what is to be stated.
-        passsearch.compile(NETWORK, pipeline=sequence, rivals=(), toolchain="relax", tolerance=2.0, to=to)
+        passsearch.compile(
+            f"zoo:{arguments.network}", pipeline=sequence, rivals=(), toolchain="relax", tolerance=2.0, to=to
+        )
         commands[name] = [json.loads((to / "compilation.json").read_text())["python"], str(PROGRAM), "serve", str(to)]
+    heads = [str(NETWORKS[arguments.network][name]) for name in ("heads", "key_heads")]
     for name, kind in TYPES.items():
-        file = folder / f"{kind}.gguf"
-        subprocess.run([llama_python, PROGRAM, "write", folder / "weights.npz", kind, file], check=True)
-        commands[name] = [llama_python, str(PROGRAM), "serve", str(file)]
+        file, python = folder / f"{kind}.gguf", arguments.llama_python
+        subprocess.run([python, PROGRAM, "write", folder / "weights.npz", kind, file, *heads], check=True)
+        commands[name] = [python, str(PROGRAM), "serve", str(file)]
     return commands, expected
+
+
+def _write_prompt(folder: Path, sizes: Mapping[str, int]) -> Any:
+    """Write the weights, and the prompt with the keys and values of all tokens but the last; return its scores."""
+    tokens = np.random.default_rng(0).integers(0, 32000, TOKENS)
+    network = llama(sequence=TOKENS - 1, **sizes)
+    session = onnxruntime.InferenceSession(network.SerializeToString())
+    names = [each.name for each in session.get_outputs()]
+    state = dict(zip(names, session.run(names, {"input_ids": tokens[None, :-1]}), strict=True))
+    past = {f"past_{name}": array for name, array in state.items() if name != "logits"}
+    np.savez(folder / "prompt.npz", tokens=tokens, **past)
+    weights = {each.name: numpy_helper.to_array(each) for each in network.graph.initializer}
+    np.savez(folder / "weights.npz", **{name: each for name, each in weights.items() if each.ndim > 0})
+    del session, network, weights  # up to 2 GB each
+    whole = onnxruntime.InferenceSession(llama(sequence=TOKENS, **sizes).SerializeToString())
+    return whole.run(["logits"], {"input_ids": tokens[None]})[0].ravel()
 
 
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the fastest and the median run of each engine in each process, and how far its scores deviate."""
-    commands, expected = prepare(folder, arguments.llama_python)
+    commands, expected = prepare(folder, arguments)
     times: dict[str, dict[str, list[float]]] = {name: {"fastest_s": [], "median_s": []} for name in commands}
     for process in range(arguments.processes):
         note("process", process + 1, arguments.processes)
@@ -93,7 +108,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     largest = float(np.abs(expected).max())
     deviations = {name: float(np.abs(own - expected).max()) / largest for name, own in scores.items()}
     return {
-        **provenance(network_session(NETWORK, "relax")),
+        **provenance(network_session(f"zoo:{arguments.network}", "relax")),
         "deviation": deviations,
         "process_s": times,
         "ratios": {name: _ratio(times[name], times[rival]) for name, rival in RIVALS.items()},
@@ -139,6 +154,7 @@ def main() -> None:
     arguments = options(
         __doc__,
         llama_python=(sys.executable, "interpreter with llama-cpp-python and gguf"),
+        network=("llama_decode", f"one of {', '.join(NETWORKS)}"),
         processes=5,
         rounds=3,
         seconds=0.5,

@@ -1,21 +1,21 @@
 """Writes the zoo's decoder as GGUF, and serves one token by llama.cpp or by a deployment, as ``decoders.py`` asks.
 
-``python benchmarks/speed/gguf_decoder.py write WEIGHTS.npz TYPE FILE.gguf`` and ``… serve FILE.gguf PROMPT.npz 2`` (two
-threads) need ``llama-cpp-python`` and ``gguf``; ``… serve DEPLOYMENT PROMPT.npz 2`` needs the deployment's TVM. The
-prompt's last token is decoded again and again, each time with the keys and values of all others alone. The file of the
-prompt has its ``tokens``, and these keys and values by the names of the network's inputs.
+``python benchmarks/speed/gguf_decoder.py write WEIGHTS.npz TYPE FILE.gguf HEADS KEY_HEADS`` and ``… serve FILE.gguf
+PROMPT.npz 2`` (two threads) need ``llama-cpp-python`` and ``gguf``; ``… serve DEPLOYMENT PROMPT.npz 2`` needs the
+deployment's TVM. The prompt's last token is decoded again and again, each time with the keys and values of all others
+alone. The file of the prompt has its ``tokens``, and these keys and values by the names of the network's inputs.
 """
 
 import ctypes
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-HEADS, KEY_HEADS, EPSILON, ROTARY_BASE = 12, 4, 1e-5, 10000.0
+EPSILON, ROTARY_BASE = 1e-5, 10000.0
 LAYER = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 """The products of a layer, in the order of the zoo's network."""
 
@@ -26,8 +26,13 @@ def interleaved(weights: Any, heads: int) -> Any:
     return weights.reshape(heads, 2, width // 2, -1).swapaxes(1, 2).reshape(weights.shape)
 
 
-def tensors(arrays: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the network's weights by llama.cpp's names; the embedding is the output layer, too."""
+def tensors(arrays: Any, heads: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
+    """Yield the network's weights by llama.cpp's names; the embedding is the output layer, too.
+
+    Args:
+        arrays: The weights by the zoo's names.
+        heads: Numbers of heads of the products whose channels are rotated.
+    """
 
     def all_of(kind: str) -> list[Any]:
         return [arrays[f"{kind}_{place + 1}"] for place in range(sum(name.startswith(kind) for name in arrays))]
@@ -39,25 +44,25 @@ def tensors(arrays: Any) -> Iterator[tuple[str, Any]]:
     for layer in range(len(products) // len(LAYER)):
         yield from zip((f"blk.{layer}.attn_norm", f"blk.{layer}.ffn_norm"), norms[2 * layer :], strict=False)
         for name, weights in zip(LAYER, products[len(LAYER) * layer :], strict=False):
-            heads = {"attn_q": HEADS, "attn_k": KEY_HEADS}.get(name)
-            yield f"blk.{layer}.{name}", interleaved(weights, heads) if heads else weights
+            yield f"blk.{layer}.{name}", interleaved(weights, heads[name]) if name in heads else weights
 
 
-def write(weights: str, kind: str, file: str) -> None:
+def write(weights: str, kind: str, file: str, heads: str, key_heads: str) -> None:
     """Write the weights as GGUF, its matrices in a type such as ``Q8_0``."""
     import gguf
 
     arrays = np.load(weights)
-    writer, named = gguf.GGUFWriter(file, "llama"), dict(tensors(arrays))
+    writer = gguf.GGUFWriter(file, "llama")
+    named = dict(tensors(arrays, {"attn_q": int(heads), "attn_k": int(key_heads)}))
     vocabulary, hidden = named["token_embd"].shape
     writer.add_context_length(512)
     writer.add_embedding_length(hidden)
     writer.add_block_count(sum(name.endswith("attn_q") for name in named))
     writer.add_feed_forward_length(named["blk.0.ffn_up"].shape[0])
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(KEY_HEADS)
+    writer.add_head_count(int(heads))
+    writer.add_head_count_kv(int(key_heads))
     writer.add_layer_norm_rms_eps(EPSILON)
-    writer.add_rope_dimension_count(hidden // HEADS)
+    writer.add_rope_dimension_count(hidden // int(heads))
     writer.add_rope_freq_base(ROTARY_BASE)
     writer.add_vocab_size(vocabulary)
     writer.add_tokenizer_model("none")

@@ -22,7 +22,7 @@ from passsearch.frontends.zoo.vgg import vgg
 from passsearch.frontends.zoo.vit import vit
 
 TINY = ("resnet_tiny", "vgg_tiny", "unet_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny", "llama_tiny", "llama_tiny_decode")
-HEAVY = ("vgg19", "vit", "bert_base", "bert_base_16", "gpt2", "llama", "llama_decode")
+HEAVY = ("vgg19", "vit", "bert_base", "bert_base_16", "gpt2", "llama", "llama_decode", "llama_large_decode")
 LIGHT = tuple(name for name in NETWORKS if name not in HEAVY)
 
 

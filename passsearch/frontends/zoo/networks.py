@@ -215,6 +215,16 @@ _TINY_VIT = {"layers": 2, "hidden": 64, "heads": 2, "size": 32, "patch": 8, "cla
 _TINY_LLAMA = {"layers": 2, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 176, "vocabulary": 100}
 _ONE_TOKEN = {"sequence": 1, "cached": 127}
 
+LARGE_LLAMA = {
+    "layers": 24,
+    "hidden": 896,
+    "heads": 14,
+    "key_heads": 2,
+    "intermediate": 4864,
+    "vocabulary": 151936,
+}
+"""The sizes of Qwen2-0.5B (Yang et al., "Qwen2 Technical Report", 2024)."""
+
 _ALL = (
     Network("resnet18", _resnet(18), _image(224), "ResNet-18 image classifier, 11.7 M parameters"),
     Network("resnet34", _resnet(34), _image(224), "ResNet-34 image classifier, 21.8 M parameters"),
@@ -234,6 +244,12 @@ _ALL = (
         _llama(**_ONE_TOKEN),
         _token_and_cache(layers=12, shape=[1, 4, 127, 64]),
         "decoder as in Llama that reads token 128, 100.1 M parameters",
+    ),
+    Network(
+        "llama_large_decode",
+        _llama(**LARGE_LLAMA, **_ONE_TOKEN),
+        _token_and_cache(layers=24, shape=[1, 2, 127, 64]),
+        "decoder in the sizes of Qwen2-0.5B that reads token 128, 494.0 M parameters",
     ),
     Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
     Network("vgg_tiny", _vgg(11, width=8, size=32, hidden=64, classes=10), _image(32), "VGG11 at width 8, for tests"),
