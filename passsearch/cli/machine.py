@@ -51,7 +51,9 @@ def install(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help=f"A dialect of TVM ({', '.join(DIALECTS)}), or an engine as `doctor` lists them."
+            metavar="NAME",
+            help=f"A dialect of TVM ({', '.join(DIALECTS)}), or an engine as `doctor` lists them, such as "
+            "`onnxruntime` or `onnxruntime==1.24.1`.",
         ),
     ],
     *,
@@ -76,10 +78,10 @@ def install(
     Does nothing if it is installed.
     """
     from passsearch import toolchain
-    from passsearch.engines import engine_environments
+    from passsearch.engines import engine_environment
     from passsearch.report import toolchains_text
 
-    environment = engine_environments().get(name)
+    environment = engine_environment(name)
     if environment is not None:
         if frameworks:
             raise UserError(f"`{name}` is an engine without frameworks; leave --with out.")
@@ -104,11 +106,11 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Register a Python interpreter that has its own TVM."""
-    from passsearch.engines import engine_environments
+    from passsearch.engines import engine_environment
     from passsearch.report import toolchains_text
     from passsearch.toolchain import add_toolchain
 
-    if name in engine_environments():
+    if engine_environment(name) is not None:
         raise UserError(f"`{name}` is the name of an engine; choose another name for the toolchain.")
     row = add_toolchain(name, python).to_json()
     print_result({"toolchain": row}, toolchains_text([row]), as_json=as_json)
@@ -123,10 +125,10 @@ def remove(
 
     Deletes its environment too, if `toolchain install` made it.
     """
-    from passsearch.engines import engine_environments
+    from passsearch.engines import engine_environment
     from passsearch.toolchain import list_toolchains, remove_engine, remove_toolchain
 
-    environment = engine_environments().get(name)
+    environment = engine_environment(name)
     # Earlier versions allowed a toolchain with the name of an engine.
     if environment is not None and all(toolchain.name != name for toolchain in list_toolchains()):
         remove_engine(environment)

@@ -1,6 +1,7 @@
 """The engines that there are: what their adapters declare, and which of them are installed."""
 
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from passsearch.core.engine_environment import EngineEnvironment
 from passsearch.engines import adapters
 from passsearch.engines.client import EngineSpec
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.toolchain import Finding, engine_python, install_engine
+from passsearch.toolchain import Finding, engine_python, install_engine, installed_versions
 
 _log = logging.getLogger(__name__)
+
+_VERSION = re.compile(r"[0-9][\w.+!-]*")
 
 UNAVAILABLE: Mapping[str, str] = MappingProxyType(
     {
@@ -94,6 +97,15 @@ def engine_environments() -> Mapping[str, EngineEnvironment]:
     return {each.environment.name: each.environment for each in declarations().values()}
 
 
+def engine_environment(name: str) -> EngineEnvironment | None:
+    """Return the environment of an engine, or of one of its versions (``NAME==VERSION``); ``None`` for other names."""
+    engine, is_version, version = name.partition("==")
+    environment = engine_environments().get(engine)
+    if environment is None or not is_version:
+        return environment
+    return environment.of_version(version) if _VERSION.fullmatch(version) else None
+
+
 def install_version(name: str, version: str, *, progress: Callable[[str], None] = lambda stage: None) -> Path:
     """Return the interpreter with a version of an engine, in an environment of its own that is made once and kept.
 
@@ -166,5 +178,8 @@ def engine_findings() -> tuple[Finding, ...]:
         python = _python(engine)
         detail, remedy = (f"installed, {python}", "") if python else ("not installed", f"Run: {engine.install_command}")
         findings.append(Finding(f"engine {name}", True if python else None, detail, remedy))
+    for version, python in installed_versions().items():
+        remedy = f"To delete it: passsearch toolchain remove {version}"
+        findings.append(Finding(f"engine {version}", True, f"installed for `regress`, {python}", remedy))
     findings += [Finding(f"engine {name}", None, f"not available: {reason}") for name, reason in UNAVAILABLE.items()]
     return tuple(findings)

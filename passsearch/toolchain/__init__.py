@@ -1,7 +1,12 @@
 """Toolchains, which are Python interpreters with one TVM each: install, register, probe and diagnose them."""
 
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
-from passsearch.toolchain.engine_environments import engine_python, install_engine, remove_engine
+from passsearch.toolchain.engine_environments import (
+    engine_python,
+    install_engine,
+    installed_versions,
+    remove_engine,
+)
 from passsearch.toolchain.folders import (
     RUN_VARIABLE,
     cache_folder,
@@ -44,6 +49,7 @@ __all__ = [
     "host_target",
     "install",
     "install_engine",
+    "installed_versions",
     "is_current",
     "list_toolchains",
     "lock_file",

@@ -31,6 +31,12 @@ def engine_python(environment: EngineEnvironment) -> Path | None:
     return python if python.exists() else None
 
 
+def installed_versions() -> dict[str, Path]:
+    """Return the interpreters of environments for one version of an engine, by ``NAME==VERSION``."""
+    folders = sorted((data_folder() / "engines").glob("*==*"))
+    return {each.name: python for each in folders if (python := each / "bin" / "python").exists()}
+
+
 def install_engine(
     environment: EngineEnvironment,
     *,

@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.engines import UNAVAILABLE, declarations, engine_findings, engine_spec, engine_table, installed_engines
+from passsearch.engines import (
+    UNAVAILABLE,
+    declarations,
+    engine_environment,
+    engine_findings,
+    engine_spec,
+    engine_table,
+    installed_engines,
+)
 from passsearch.errors import EnvironmentFault, UserError
+from passsearch.toolchain import data_folder, remove_engine
 
 
 @pytest.fixture
@@ -67,3 +76,22 @@ def test_the_doctor_sees_the_engines_of_this_interpreter(monkeypatch: pytest.Mon
     findings = {finding.name: finding for finding in engine_findings()}
     assert findings["engine onnxruntime"].ok and sys.executable in findings["engine onnxruntime"].detail
     assert findings["engine torch"].ok is None
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_the_doctor_lists_versions_that_were_installed_and_says_how_to_delete_them() -> None:
+    environment = engine_environment("onnxruntime==1.24.1")
+    assert environment is not None and environment.requirement == "onnxruntime==1.24.1"
+    python = data_folder() / "engines" / "onnxruntime==1.24.1" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    findings = {finding.name: finding for finding in engine_findings()}
+    found = findings["engine onnxruntime==1.24.1"]
+    assert found.ok and found.remedy == "To delete it: passsearch toolchain remove onnxruntime==1.24.1"
+    remove_engine(environment)
+    assert "engine onnxruntime==1.24.1" not in {finding.name for finding in engine_findings()}
+
+
+@pytest.mark.parametrize("name", ["onnxruntime==", "onnxruntime==../..", "plaidml==1.0"])
+def test_what_is_no_version_of_an_engine_has_no_environment(name: str) -> None:
+    assert engine_environment(name) is None
