@@ -71,6 +71,11 @@ class Estimates:
         return gain > 0 and math.log(sustained) < SUPPORT * gain - DISTURBED
 
     @property
+    def is_certainly_slower(self) -> bool:
+        """True if an estimate says that the candidate is slower, with its whole interval."""
+        return any(ratio.interval.high < 1 for ratio in (self.fastest, *self.others.values()))
+
+    @property
     def is_slower(self) -> bool:
         """True if an estimate says that the candidate is slower, certainly or by more than ``LEAST_SPEED`` allows."""
         if self.fastest.value < LEAST_SPEED or self.fastest.interval.high < 1:

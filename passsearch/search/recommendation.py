@@ -1,4 +1,7 @@
-"""What a run recommends: never what was measured to be slower than the baseline or than a sequence beside it."""
+"""What a run recommends: not what was measured to be slower than the baseline or than a sequence beside it.
+
+Where the readings contradict each other and nothing is certain, it is the best sequence of the catalog.
+"""
 
 import logging
 from collections.abc import Callable
@@ -11,7 +14,7 @@ from passsearch.search.best_sequence import BestSequence
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.estimators import LEAST_SPEED
 from passsearch.search.records import Scored
-from passsearch.search.scoring import Scoring
+from passsearch.search.scoring import FAR_FASTER, Scoring
 
 OPEN = MACHINE_FAULTS | {"timeout"}
 """Kinds of failures that say nothing about the candidate."""
@@ -85,7 +88,11 @@ def recommend(
             winner, confirmation = rival, again if isinstance(again, Confirmation) else instead
     if _is_worse(confirmation, scoring):
         rejected = Rejected(winner, objective.ratio(confirmation), _why_worse(confirmation, scoring))
-        winner = scoring.baseline
+        if sequence is not None and (kept := _kept(sequence, winner, confirmation, scoring)) is not None:
+            rejected = None if sequence.is_same_binary_as(winner) else rejected
+            winner, confirmation = sequence.scored, kept
+        else:
+            winner = scoring.baseline
     if rejected is not None:
         _log.info("%s is recommended instead of %s: %s", winner.candidate, rejected.scored.candidate, rejected.reason)
     return Recommendation(winner, confirmation, rejected)
@@ -112,6 +119,22 @@ def _after_failure(
     if _is_ruled_out(again) or (isinstance(again, Confirmation) and _is_worse(again, scoring)):
         return Recommendation(scoring.baseline, again, rejected)
     return Recommendation(rival, again, rejected)
+
+
+def _kept(sequence: BestSequence, winner: Scored, confirmation: Confirmation, scoring: Scoring) -> Confirmation | None:
+    """Return what was measured of the best sequence where it stays though the winner is rejected; else ``None``.
+
+    It stays if the search read it far faster than the baseline and no reading certainly denies that: on a busy machine
+    a few processes say nothing for certain, and it is what a user has without a search.
+    """
+    own = confirmation
+    if not sequence.is_same_binary_as(winner):
+        if confirmation.over_sequence is None:
+            return None
+        own = confirmation.of_sequence(digest=sequence.scored.built.digest, compile_s=sequence.scored.compile_s)
+    is_far = scoring.objective.is_speed and scoring.gain(scoring.objective, sequence.scored) > FAR_FASTER
+    estimates = own.estimates
+    return own if is_far and estimates is not None and not estimates.is_certainly_slower else None
 
 
 def _is_ruled_out(confirmation: Confirmed) -> bool:

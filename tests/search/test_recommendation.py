@@ -12,12 +12,13 @@ from passsearch.core import (
     Candidate,
     Failure,
     FailureKind,
+    Interval,
     PassSpec,
     Pipeline,
 )
 from passsearch.evaluate import Built, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Fatigue, Machine, Noise, SimulatedEvaluator
-from passsearch.measure import one_process_ratio
+from passsearch.measure import Ratio, one_process_ratio
 from passsearch.objectives import parse_objective, parse_objectives
 from passsearch.search import Confirmation, Pairing, RunOptions, Scored, Scoring, confirm
 from passsearch.search.best_sequence import BestSequence
@@ -61,10 +62,10 @@ class Case:
         self.again += 1
         return self.confirm(best)
 
-    def recommend(self, failure: Failure | None = None) -> Recommendation:
+    def recommend(self, instead: Confirmation | Failure | None = None) -> Recommendation:
         return recommend(
             self.winner,
-            failure or self.confirm(self.winner),
+            instead or self.confirm(self.winner),
             scoring=self.scoring,
             sequence=self.sequence,
             confirm_again=self.confirm_again,
@@ -114,6 +115,36 @@ def test_a_kernel_that_is_slow_after_its_first_calls_leaves_the_baseline_with_th
     recommendation = case.recommend()
     assert recommendation.best is case.baseline and not improves(recommendation)
     assert recommendation.rejected is not None and "the fastest runs say 22" in recommendation.rejected.reason
+
+
+WIDE, BELOW = Interval(0.01, 40.0), Interval(0.6, 0.7)
+
+
+@pytest.mark.parametrize(
+    ("interval", "sequence", "expected"),
+    [(WIDE, 9.0, "sequence"), (BELOW, 9.0, "sequence"), (WIDE, 1.5, "baseline"), (WIDE, None, "baseline")],
+)
+def test_what_few_processes_deny_without_certainty_leaves_a_far_faster_sequence(
+    interval: Interval, sequence: float | None, expected: str
+) -> None:
+    case = Case(12.0, sequence)
+    found = case.confirm(case.winner)
+    assert isinstance(found, Confirmation)
+    recommendation = case.recommend(replace(found, throughput_of_medians=Ratio(0.65, interval)))
+    best = {"baseline": case.baseline, "sequence": case.sequence and case.sequence.scored}[expected]
+    assert recommendation.best is best
+    assert recommendation.rejected is not None and "the median runs 0.65" in recommendation.rejected.reason
+
+
+@pytest.mark.parametrize(("interval", "stays"), [(WIDE, True), (BELOW, False)])
+def test_a_sequence_that_won_stays_unless_it_is_certainly_slower(interval: Interval, stays: bool) -> None:
+    case = Case(9.0, 9.0)
+    case.sequence = BestSequence(case.winner, 1)
+    found = case.confirm(case.winner)
+    assert isinstance(found, Confirmation)
+    recommendation = case.recommend(replace(found, throughput_of_medians=Ratio(0.65, interval)))
+    assert recommendation.best is (case.winner if stays else case.baseline)
+    assert (recommendation.rejected is None) == stays
 
 
 @pytest.mark.parametrize(
