@@ -1,14 +1,16 @@
-"""Times one token of a decoder with weights in few bits beside llama.cpp with the same weights.
+"""Times one token of a decoder with weights in few bits beside other engines with the same weights in as many.
 
 ``python -m benchmarks.speed.decoders --llama-python VENV/bin/python`` with an environment that has ``llama-cpp-python``
-and ``gguf``. All engines read the same prompt, and decode its last token in turns in several processes; the scores of
-the next token are compared with ONNX Runtime's in float32. ``--table`` prints Markdown from
-``benchmarks/results/decoders.json``, or from the file that ``--out`` names; ``--network`` is that of the zoo.
+and ``gguf``; OpenVINO's is that of ``passsearch toolchain install nncf``. All engines read the same prompt, and decode
+its last token in turns in several processes; the scores of the next token are compared with ONNX Runtime's in float32.
+``--table`` prints Markdown from ``benchmarks/results/decoders.json``, or from the file that ``--out`` names;
+``--network`` is that of the zoo.
 """
 
 import argparse
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -19,16 +21,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnx import numpy_helper
+from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer
 
 import passsearch
-from benchmarks.common import RESULTS, markdown, network_session, note, options, provenance, ratio_text, read, write
+from benchmarks.common import (
+    RESULTS,
+    ROOT,
+    markdown,
+    network_session,
+    note,
+    options,
+    provenance,
+    ratio_text,
+    read,
+    write,
+)
+from passsearch.engines import engine_environments
 from passsearch.frontends.zoo.llama import llama
 from passsearch.frontends.zoo.networks import LARGE_LLAMA
 from passsearch.measure import mean_ratio
+from passsearch.toolchain import engine_python
 
-OUT, PROGRAM = RESULTS / "decoders.json", Path(__file__).with_name("gguf_decoder.py")
+OUT, PROGRAM = RESULTS / "decoders.json", Path(__file__).with_name("decoder_engines.py")
 TOKENS, THREADS = 128, "2"
 NETWORKS: Mapping[str, Mapping[str, int]] = {
     "llama_decode": {"heads": 12, "key_heads": 4},
@@ -43,15 +60,19 @@ SEQUENCES = {
     "int4, int8 activations": "narrow-int4-activations-schedule-cpu",
 }
 TYPES = {"llama.cpp F32": "F32", "llama.cpp Q8_0": "Q8_0", "llama.cpp Q4_0": "Q4_0"}
-_SAME_BITS = {
-    "F32": ("float32",),
-    "Q8_0": ("int8", "int8, int8 activations"),
-    "Q4_0": ("int4", "int4, int8 activations"),
+BLOCKS = {"ONNX Runtime MatMulNBits 8": 8, "ONNX Runtime MatMulNBits 4": 4}
+"""Numbers of bits of the blocks of 32 numbers that ONNX Runtime multiplies with activations in int8."""
+COMPRESSED = {"OpenVINO int8": "openvino:int8-weights", "OpenVINO int4": "openvino:int4-weights"}
+FEW_BITS = {
+    "float32": ("llama.cpp F32", "ONNX Runtime"),
+    "int8": ("llama.cpp Q8_0", "ONNX Runtime MatMulNBits 8", "OpenVINO int8"),
+    "int4": ("llama.cpp Q4_0", "ONNX Runtime MatMulNBits 4", "OpenVINO int4"),
 }
-RIVALS = {name: f"llama.cpp {kind}" for kind, names in _SAME_BITS.items() for name in names}
+"""Other engines with weights in as many bits, by storage."""
+RIVALS = {name: FEW_BITS[name.partition(",")[0]] for name in SEQUENCES}
 
 
-def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list[str]], Any]:
+def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list[Any]], Any]:
     """Write prompt, deployments and GGUF files; return the command that serves each engine, and the expected scores."""
     expected = _write_prompt(folder, NETWORKS[arguments.network])
     commands = {}
@@ -62,13 +83,43 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list
         passsearch.compile(
             f"zoo:{arguments.network}", pipeline=sequence, rivals=(), toolchain="relax", tolerance=2.0, to=to
         )
-        commands[name] = [json.loads((to / "compilation.json").read_text())["python"], str(PROGRAM), "serve", str(to)]
+        python = json.loads((to / "compilation.json").read_text())["python"]
+        commands[name] = [python, PROGRAM, "serve", "deployment", to]
     heads = [str(NETWORKS[arguments.network][name]) for name in ("heads", "key_heads")]
     for name, kind in TYPES.items():
         file, python = folder / f"{kind}.gguf", arguments.llama_python
         subprocess.run([python, PROGRAM, "write", folder / "weights.npz", kind, file, *heads], check=True)
-        commands[name] = [python, str(PROGRAM), "serve", str(file)]
+        commands[name] = [python, PROGRAM, "serve", "llama.cpp", file]
+    files = _write_onnx(folder, NETWORKS[arguments.network])
+    for name, file in files.items():
+        commands[name] = [sys.executable, PROGRAM, "serve", "onnxruntime", file]
+    if nncf := engine_python(engine_environments()["nncf"]):
+        for name, engine in COMPRESSED.items():
+            commands[name] = [nncf, PROGRAM, "serve", engine, files["ONNX Runtime"]]
     return commands, expected
+
+
+def _write_onnx(folder: Path, sizes: Mapping[str, int]) -> dict[str, Path]:
+    """Write the network that adds one token, in float32 and with its weights in blocks of few bits."""
+    network, files = llama(sequence=1, cached=TOKENS - 1, **sizes), {"ONNX Runtime": folder / "float32.onnx"}
+    onnx.save(network, files["ONNX Runtime"])
+    _untie(network)
+    for name, bits in BLOCKS.items():
+        note(f"writing {name}")
+        config = DefaultWeightOnlyQuantConfig(block_size=32, is_symmetric=True, accuracy_level=4, bits=bits)
+        quantizer = MatMulNBitsQuantizer(network, algo_config=config)
+        quantizer.process()
+        files[name] = folder / f"blocks{bits}.onnx"
+        onnx.save(quantizer.model.model, files[name])
+    return files
+
+
+def _untie(network: onnx.ModelProto) -> None:
+    """Give the output layer a constant of its own, as ONNX Runtime's quantiser leaves a transposed embedding alone."""
+    (turn,) = [each for each in network.graph.node if each.op_type == "Transpose" and each.input[0] == "embedding_1"]
+    (words,) = [each for each in network.graph.initializer if each.name == turn.input[0]]
+    network.graph.initializer.append(numpy_helper.from_array(numpy_helper.to_array(words).T.copy(), turn.output[0]))
+    network.graph.node.remove(turn)
 
 
 def _write_prompt(folder: Path, sizes: Mapping[str, int]) -> Any:
@@ -94,7 +145,10 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     for process in range(arguments.processes):
         note("process", process + 1, arguments.processes)
         with ExitStack() as stack:
-            servers = {name: stack.enter_context(_server(command, folder)) for name, command in commands.items()}
+            servers = {
+                name: stack.enter_context(_server(command, folder, folder / f"{name}.npy"))
+                for name, command in commands.items()
+            }
             rounds: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
             for server in servers.values():
                 _answer(server)
@@ -104,14 +158,17 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         for name, answers in rounds.items():
             for kind, found in times[name].items():
                 found.append(min(each[kind] for each in answers))
-    scores = {name: np.load(f"{command[-1]}.npy") for name, command in commands.items()}
+    scores = {name: np.load(folder / f"{name}.npy") for name in commands}
     largest = float(np.abs(expected).max())
     deviations = {name: float(np.abs(own - expected).max()) / largest for name, own in scores.items()}
     return {
         **provenance(network_session(f"zoo:{arguments.network}", "relax")),
         "deviation": deviations,
         "process_s": times,
-        "ratios": {name: _ratio(times[name], times[rival]) for name, rival in RIVALS.items()},
+        "ratios": {
+            name: {rival: _ratio(times[name], times[rival]) for rival in rivals if rival in times}
+            for name, rivals in RIVALS.items()
+        },
         "gains": {name: _ratio(times[name], times["float32"]) for name in RIVALS if name != "float32"},
     }
 
@@ -123,9 +180,11 @@ def _ratio(own: Mapping[str, list[float]], other: Mapping[str, list[float]]) -> 
 
 
 class _server(subprocess.Popen[str]):  # noqa: N801 -- used as a context
-    def __init__(self, command: list[str], folder: Path) -> None:
-        words = [*command, str(folder / "prompt.npz"), THREADS]
-        super().__init__(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    def __init__(self, command: list[Any], folder: Path, scores: Path) -> None:
+        words = [*map(str, command), str(folder / "prompt.npz"), THREADS, str(scores)]
+        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        super().__init__(words, stdin=pipe, stdout=pipe, stderr=nothing, text=True, env=variables)
 
     def __exit__(self, *_: object) -> None:
         self.kill()
@@ -144,10 +203,10 @@ def table(document: Mapping[str, Any]) -> str:
     rows = []
     for name, times in document["process_s"].items():
         fastest, median = (1e3 * min(times[kind]) for kind in ("fastest_s", "median_s"))
-        beside = ratio_text(document["ratios"].get(name))
-        rows.append([name, f"{fastest:.2f}", f"{median:.2f}", ratio_text(document["gains"].get(name)), beside,
-                     f"{document['deviation'][name]:.1e}"])  # fmt: skip
-    return markdown(("engine", "fastest, ms", "median, ms", "/ float32", "/ llama.cpp", "largest deviation"), rows)
+        beside = [f"{ratio_text(ratio)} of {rival}" for rival, ratio in document["ratios"].get(name, {}).items()]
+        rows.append([name, f"{fastest:.2f}", f"{median:.2f}", ratio_text(document["gains"].get(name)),
+                     "; ".join(beside) or "–", f"{document['deviation'][name]:.1e}"])  # fmt: skip
+    return markdown(("engine", "fastest, ms", "median, ms", "/ float32", "throughput", "largest deviation"), rows)
 
 
 def main() -> None:

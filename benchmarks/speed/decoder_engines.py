@@ -1,9 +1,10 @@
-"""Writes the zoo's decoder as GGUF, and serves one token by llama.cpp or by a deployment, as ``decoders.py`` asks.
+"""Writes the zoo's decoder as GGUF, and serves one token by an engine, as ``decoders.py`` asks.
 
-``python benchmarks/speed/gguf_decoder.py write WEIGHTS.npz TYPE FILE.gguf HEADS KEY_HEADS`` and ``… serve FILE.gguf
-PROMPT.npz 2`` (two threads) need ``llama-cpp-python`` and ``gguf``; ``… serve DEPLOYMENT PROMPT.npz 2`` needs the
-deployment's TVM. The prompt's last token is decoded again and again, each time with the keys and values of all others
-alone. The file of the prompt has its ``tokens``, and these keys and values by the names of the network's inputs.
+``python benchmarks/speed/decoder_engines.py write WEIGHTS.npz TYPE FILE.gguf HEADS KEY_HEADS`` and ``… serve llama.cpp
+FILE.gguf PROMPT.npz 2 SCORES.npy`` (two threads) need ``llama-cpp-python`` and ``gguf``; ``deployment FOLDER`` in place
+of the engine and its file needs the deployment's TVM, and an engine of passsearch with an ONNX file that engine. The
+prompt's last token is decoded again and again, each time with the keys and values of all others alone. The file of the
+prompt has its ``tokens``, and these keys and values by the names of the network's inputs.
 """
 
 import ctypes
@@ -11,11 +12,13 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 EPSILON, ROTARY_BASE = 1e-5, 10000.0
+ADAPTERS = ("onnxruntime", "openvino", "openvino_weights")
 LAYER = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
 """The products of a layer, in the order of the zoo's network."""
 
@@ -132,13 +135,34 @@ class Deployment:
         return np.asarray(self._outputs[0]).ravel()
 
 
-def serve(path: str, prompt: str, threads: str) -> None:
-    """Answer each line, a number of seconds, with the fastest and the median run of this time in seconds."""
+class Adapted:
+    """The same of an engine of passsearch; it may also run in an interpreter without passsearch's packages."""
+
+    def __init__(self, engine: str, file: str, prompt: Any, threads: int) -> None:
+        adapters = [import_module(f"passsearch.engines.adapters.{name}") for name in ADAPTERS]
+        adapter = next(each for each in adapters if engine in each.ENGINES)
+        past = {name: prompt[name] for name in prompt if name != "tokens"}
+        self._inputs = {"input_ids": prompt["tokens"][None, -1:], **past}
+        self._engine = adapter.open_engine(file, threads=threads, inputs=self._inputs, **adapter.ENGINES[engine])
+        self.run = self._engine.infer
+
+    def logits(self) -> Any:
+        """Return the scores of the next token."""
+        return np.asarray(self._engine.outputs(self._inputs)[0]).ravel()
+
+
+def serve(engine: str, path: str, prompt: str, threads: str, scores: str) -> None:
+    """Write the scores, and answer each line, a number of seconds, with the fastest and the median run in it."""
     inputs = dict(np.load(prompt))
-    is_file = path.endswith(".gguf")
-    decoder = Decoder(path, inputs["tokens"], int(threads)) if is_file else Deployment(path, inputs)
+    decoder: Decoder | Deployment | Adapted
+    if engine == "llama.cpp":
+        decoder = Decoder(path, inputs["tokens"], int(threads))
+    elif engine == "deployment":
+        decoder = Deployment(path, inputs)
+    else:
+        decoder = Adapted(engine, path, inputs, int(threads))
     decoder.run()
-    np.save(f"{path}.npy", decoder.logits())
+    np.save(scores, decoder.logits())
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         print(json.dumps(timed(decoder.run, float(line))), flush=True)
