@@ -152,13 +152,14 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
                 [
                     *(network, budget, ", ".join(f"{number} {text}" for text, number in counts.most_common())),
                     *(f"{found['predicted_gain']:.2f}", ratio_text(measured.get("gain"))),
-                    *(f"{found['predicted_error']:.1e}", f"{found['error']:.1e}"),
+                    # Before the factor that measurements of the whole network correct it by.
+                    *(f"{found['predicted_error'] / found['factor']:.1e}", f"{found['error']:.1e}"),
                     ratio_text((single or {}).get("gain")),
                     "–" if found["seconds"] is None else f"{found['seconds']:.0f}",
                 ]
             )
     heads = (
-        *("network", "budget", "layers", "predicted gain", "measured gain", "predicted error", "measured error"),
+        *("network", "budget", "layers", "predicted gain", "measured gain", "error if layers add up", "error"),
         *("measured gain of the best single storage", "seconds"),
     )
     return markdown(heads, lines)

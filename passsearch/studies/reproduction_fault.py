@@ -14,6 +14,8 @@ from passsearch.dialects.reproduction import CRASH, REFUSAL, SLOW, WRONG
 from passsearch.worker import WatchedRun
 
 LATE = "no end within the deadline"
+START = "start"
+"""What a script does before its first step, which is none of the compiler's."""
 
 LEAST_RATIO = 1.1
 """Ratio of times from which one of two is called slower, if the user gives no other."""
@@ -79,16 +81,16 @@ def read_shown(run: WatchedRun) -> Shown:
     """Read what a script printed."""
     documents = list(_documents(run.output))
     merged = {key: value for document in documents for key, value in document.items()}
-    step, last = str(merged.get("step", "start")), documents[-1] if documents else {}
+    step, last = str(merged.get("step", START)), documents[-1] if documents else {}
     if run.status is None:
         return Shown(step, LATE, last=last)
     if run.status < 0:
         return Shown(step, f"killed by {signal.Signals(-run.status).name}", last=last)
     if "refused" in merged:
         text = _FOLDERS.sub("", str(merged["refused"]))
-        # A module that is not there says nothing of the compiler.
-        is_missing = text.startswith(("ImportError:", "ModuleNotFoundError:"))
-        return Shown(step, error=text, last=last) if is_missing else Shown(step, refusal=text, last=last)
+        # Neither a module that is not there nor what fails before the first step says anything of the compiler.
+        is_own = step == START or text.startswith(("ImportError:", "ModuleNotFoundError:"))
+        return Shown(step, error=text, last=last) if is_own else Shown(step, refusal=text, last=last)
     if run.status or not last:
         return Shown(step, error=(run.errors.strip() or "?").splitlines()[-1], last=last)
     return Shown(step, deviation=merged.get("deviation"), ratio=merged.get("ratio"), last=last)

@@ -41,6 +41,13 @@ def test_a_script_is_short_and_has_all_names_that_it_reads(dialect: str, kind: s
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     assert read <= stored | {*dir(builtins), "__file__"}
     assert ("passsearch" in script) == (not dialect)
+    (facts,) = [
+        each.value for each in tree.body if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "FAULT"
+    ]
+    indices = [
+        each for each in ast.walk(tree) if isinstance(each, ast.Subscript) and ast.unparse(each.value) == "FAULT"
+    ]
+    assert {ast.literal_eval(each.slice) for each in indices} == set(ast.literal_eval(facts))
 
 
 def test_a_script_states_the_passes_and_nothing_that_it_does_not_read() -> None:

@@ -83,6 +83,11 @@ def test_a_module_that_is_missing_is_no_refusal() -> None:
     assert failure_of(missing, limit=LIMIT) is None and "siblings" in missing.text
 
 
+def test_what_fails_before_the_compiler_begins_is_no_refusal() -> None:
+    failed = run('{"refused": "KeyError: \'target\'"}')
+    assert failure_of(failed, limit=LIMIT) is None and "target" in failed.text
+
+
 def test_a_message_does_not_say_where_a_user_works() -> None:
-    shown = run('{"refused": "ValueError: no file /home/ada/private/probe/network.onnx, 1/2"}')
+    shown = run('{"step": "import"}\n{"refused": "ValueError: no file /home/ada/private/probe/network.onnx, 1/2"}')
     assert shown.refusal == "ValueError: no file network.onnx, 1/2"

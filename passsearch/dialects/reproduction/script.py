@@ -69,7 +69,9 @@ def script_text(form: ScriptForm, fault: Mapping[str, Any], *, seen: str = "") -
         used |= more
     body = [functions[name] for name in functions if name in used] + [main]
     text = re.sub(r": Any\b|: list\[float\]| -> (Any|float|None)\b|: object", "", "\n\n".join(body))
-    read = {key: value for key, value in fault.items() if f'FAULT["{key}"]' in text}
+    # An index inside of an f-string has the other quotes.
+    keys = {match[1] for match in re.finditer(r"""FAULT\[["'](\w+)["']\]""", text)}
+    read = {key: value for key, value in fault.items() if key in keys}
     facts = pformat(read, width=400, compact=True, sort_dicts=False)
     seen = seen.replace("\\", "/").replace('"', "'")
     title = f'"""{seen or "A fault of a compiler."} Needs {form.needs}."""'
