@@ -1,6 +1,12 @@
 """The pass catalog: schema, loader, argument checks, and the selection of passes for a network."""
 
-from passsearch.catalog.binding import bind_arguments, bind_pipeline, insert_prerequisites
+from passsearch.catalog.binding import (
+    bind_arguments,
+    bind_pipeline,
+    drop_conflicts,
+    insert_prerequisites,
+    refuse_conflicts,
+)
 from passsearch.catalog.corpus import read_corpus
 from passsearch.catalog.fields import Fields
 from passsearch.catalog.foreign_factories import check_factories, find_folders
@@ -24,6 +30,7 @@ __all__ = [
     "bind_pipeline",
     "check_factories",
     "find_entry",
+    "drop_conflicts",
     "find_folders",
     "find_named",
     "format_proposal",
@@ -33,5 +40,6 @@ __all__ = [
     "read_yaml",
     "require_searchable",
     "select_passes",
+    "refuse_conflicts",
     "summarize_spaces",
 ]

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-from passsearch.catalog.binding import accepts, bind_pipeline
+from passsearch.catalog.binding import accepts, bind_pipeline, refuse_conflicts
 from passsearch.catalog.fields import FACTORY, PASS_NAME, VERSIONS, Fields, read_rows
 from passsearch.catalog.schema import (
     DEVICES,
@@ -388,4 +388,7 @@ def _check_sequence(sequence: NamedSequence, catalog: Catalog) -> None:
 def _check_names(fields: Fields, field: str, *, names: Iterable[str], catalog: Catalog) -> None:
     for name in names:
         if name not in catalog.entries:
+        # Sequences that serve comparisons only are as their source has them.
+        if sequence.starts_search:
+            refuse_conflicts(sequence.pipeline, catalog)
             raise fields.fault(field, name, allowed="names of passes in the catalog")
