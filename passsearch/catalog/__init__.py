@@ -11,7 +11,8 @@ from passsearch.catalog.corpus import read_corpus
 from passsearch.catalog.fields import Fields
 from passsearch.catalog.foreign_factories import check_factories, find_folders
 from passsearch.catalog.learning import format_proposal, summarize_spaces
-from passsearch.catalog.loader import find_entry, find_named, load
+from passsearch.catalog.loader import describe_name, find_entry, load
+from passsearch.catalog.relations import read_relations
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
 from passsearch.catalog.selection import NEVER, PassDecision, Selection, require_searchable, select_passes
 from passsearch.catalog.yaml_files import read_yaml
@@ -29,17 +30,18 @@ __all__ = [
     "bind_arguments",
     "bind_pipeline",
     "check_factories",
-    "find_entry",
+    "describe_name",
     "drop_conflicts",
+    "find_entry",
     "find_folders",
-    "find_named",
     "format_proposal",
     "insert_prerequisites",
     "load",
     "read_corpus",
+    "read_relations",
     "read_yaml",
+    "refuse_conflicts",
     "require_searchable",
     "select_passes",
-    "refuse_conflicts",
     "summarize_spaces",
 ]
