@@ -57,12 +57,82 @@ NETWORKS: dict[str, tuple[list[onnx.NodeProto], list[int], list[int]]] = {
 }
 """Nodes, shape of the input and shape of the output, by name."""
 
+ROWS = [1, 8]
+
+FEATURES: dict[str, tuple[list[onnx.NodeProto], list[int], list[int]]] = {
+    "siblings": (
+        [
+            node("Relu", ["x"], ["r"]),
+            node("Relu", ["x"], ["s"]),
+            node("Gemm", ["r", "w_a_16x8"], ["a"], transB=1),
+            node("Gemm", ["s", "w_b_16x8"], ["b"], transB=1),
+            node("Mul", ["a", "b"], ["y"]),
+        ],
+        ROWS,
+        [1, 16],
+    ),
+    "chain": (
+        [
+            node("MatMul", ["x", "w_a_8x32"], ["a"]),
+            node("MatMul", ["a", "w_b_32x4"], ["b"]),
+            node("Exp", ["b"], ["e"]),
+            node("Tanh", ["e"], ["y"]),
+        ],
+        ROWS,
+        [1, 4],
+    ),
+    "two_readers": (
+        [
+            node("Relu", ["x"], ["r"]),
+            node("Exp", ["r"], ["e"]),
+            node("Add", ["r", "w_a_8"], ["s"]),
+            node("Mul", ["e", "s"], ["y"]),
+        ],
+        ROWS,
+        ROWS,
+    ),
+    "broadcast": (
+        [node("Exp", ["x"], ["e"]), node("Add", ["e", "w_a_256x256"], ["y"])],
+        [256, 1],
+        [256, 256],
+    ),
+    "norm": (
+        [node("LayerNormalization", ["x", "w_a_8", "w_b_8"], ["n"]), node("Softmax", ["n"], ["y"], axis=-1)],
+        TEXT,
+        TEXT,
+    ),
+    "transposed": (
+        [
+            node("ConvTranspose", ["x", "w_a_4x4x4x4"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
+            node("BatchNormalization", ["c", *NORM], ["n"]),
+            node("Transpose", ["n"], ["t"], perm=[0, 2, 3, 1]),
+            node("Reshape", ["t", "w_shape_1x256x4"], ["y"]),
+        ],
+        IMAGE,
+        [1, 256, 4],
+    ),
+    "quantised": (
+        [
+            node("QuantizeLinear", ["x", "w_scale_0", "w_zero_0"], ["q"]),
+            node("DequantizeLinear", ["q", "w_scale_0", "w_zero_0"], ["d"]),
+            node("DequantizeLinear", ["w_int8_8x4x3x3", "w_scale_0", "w_zero_0"], ["k"]),
+            node("Conv", ["d", "k"], ["c"], pads=[1, 1, 1, 1]),
+            node("Relu", ["c"], ["r"]),
+            node("QuantizeLinear", ["r", "w_scale_0", "w_zero_0"], ["p"]),
+            node("DequantizeLinear", ["p", "w_scale_0", "w_zero_0"], ["y"]),
+        ],
+        IMAGE,
+        [1, 8, 8, 8],
+    ),
+}
+"""Networks of a few nodes for passes that change nothing in ``NETWORKS``."""
+
 
 def write_network(name: str, folder: Path) -> Path:
-    """Write one of ``NETWORKS`` as an ONNX file, and return its path."""
-    nodes, shape, output = NETWORKS[name]
+    """Write one of ``NETWORKS`` or ``FEATURES`` as an ONNX file, and return its path."""
+    nodes, shape, output = NETWORKS.get(name) or FEATURES[name]
     weights = {value: _weight(value) for each in nodes for value in each.input if value.startswith("w_")}
-    model = onnx_model(nodes, {"x": ("float32", shape)}, {"y": output}, weights, opset=13)
+    model = onnx_model(nodes, {"x": ("float32", shape)}, {"y": output}, weights, opset=13 if name in NETWORKS else 17)
     file = folder / f"{name}.onnx"
     onnx.save(model, str(file))
     return file
@@ -74,6 +144,10 @@ def _weight(name: str) -> Any:
     shape = tuple(int(size) for size in sizes.split("x"))
     if kind == "shape":
         return np.asarray(shape, "int64")
+    if kind in ("scale", "zero"):
+        return np.asarray(0.05, "float32") if kind == "scale" else np.asarray(0, "int8")
     rng = np.random.default_rng(sum(name.encode()))
+    if kind == "int8":
+        return rng.integers(-127, 128, shape, "int8")
     # Variances are positive.
     return (rng.uniform(0.5, 2, shape) if kind == "var" else rng.normal(0, 0.3, shape)).astype("float32")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from passsearch.api.common import Progress, catalog_paths, network_session, open_evaluator
 from passsearch.api.results import CatalogPass
-from passsearch.catalog import find_named
+from passsearch.catalog import describe_name
 from passsearch.core import NetworkOptions, check_arguments
 from passsearch.dialects import DIALECTS
 from passsearch.evaluate import check_sequences
@@ -23,8 +23,7 @@ def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[s
     Raises:
         UserError: There is no such name or dialect, or a file has a mistake.
     """
-    entry = find_named(name, [dialect] if dialect else [*DIALECTS], *catalog_paths(catalogs))
-    return CatalogPass(entry.to_json())
+    return CatalogPass(describe_name(name, [dialect] if dialect else [*DIALECTS], *catalog_paths(catalogs)))
 
 
 def check_catalog_sequences(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from passsearch.catalog import bind_pipeline, find_folders
+from passsearch.catalog import bind_pipeline, find_folders, refuse_conflicts
 from passsearch.core import (
     DEADLINE_S,
     MAIN,
@@ -208,6 +208,9 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
     else:
         candidate = named_candidate(session, text)
+        # The catalog's sequences and recorded pipelines stay as they were published or measured.
+        if text not in session.catalog.sequences:
+            refuse_conflicts(candidate.pipeline, session.catalog)
     # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
     bind_pipeline(candidate.pipeline, session.catalog)
     return candidate

@@ -1,11 +1,18 @@
 """The pass catalog: schema, loader, argument checks, and the selection of passes for a network."""
 
-from passsearch.catalog.binding import bind_arguments, bind_pipeline, insert_prerequisites
+from passsearch.catalog.binding import (
+    bind_arguments,
+    bind_pipeline,
+    drop_conflicts,
+    insert_prerequisites,
+    refuse_conflicts,
+)
 from passsearch.catalog.corpus import read_corpus
 from passsearch.catalog.fields import Fields
 from passsearch.catalog.foreign_factories import check_factories, find_folders
 from passsearch.catalog.learning import format_proposal, summarize_spaces
-from passsearch.catalog.loader import find_entry, find_named, load
+from passsearch.catalog.loader import describe_name, find_entry, load
+from passsearch.catalog.relations import read_relations
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
 from passsearch.catalog.selection import NEVER, PassDecision, Selection, require_searchable, select_passes
 from passsearch.catalog.yaml_files import read_yaml
@@ -23,14 +30,17 @@ __all__ = [
     "bind_arguments",
     "bind_pipeline",
     "check_factories",
+    "describe_name",
+    "drop_conflicts",
     "find_entry",
     "find_folders",
-    "find_named",
     "format_proposal",
     "insert_prerequisites",
     "load",
     "read_corpus",
+    "read_relations",
     "read_yaml",
+    "refuse_conflicts",
     "require_searchable",
     "select_passes",
     "summarize_spaces",

@@ -46,6 +46,29 @@ def bind_pipeline(pipeline: Pipeline, catalog: Catalog) -> tuple[CatalogEntry, .
     return entries
 
 
+def refuse_conflicts(pipeline: Pipeline, catalog: Catalog) -> None:
+    """Refuse a pipeline in which a pass comes after one that it conflicts with.
+
+    Raises:
+        UserError: There is such a pass; the message says where it can stand.
+    """
+    if found := catalog.conflict(pipeline):
+        name, earlier = found
+        raise UserError(
+            f"Pass `{name}` is invalid or changes nothing after `{earlier}`; got `{pipeline}`. "
+            f"Write `{name}` before `{earlier}`, or leave one of them out. See: passsearch catalog show {name}"
+        )
+
+
+def drop_conflicts(pipeline: Pipeline, catalog: Catalog) -> Pipeline:
+    """Return the pipeline without the passes that come after one that they conflict with."""
+    kept = Pipeline(())
+    for step in pipeline.passes:
+        longer = Pipeline((*kept.passes, step))
+        kept = kept if catalog.conflict(longer) else longer
+    return kept
+
+
 def insert_prerequisites(pipeline: Pipeline, catalog: Catalog, *, features: Collection[str]) -> Pipeline:
     """Return the pipeline with prerequisite passes inserted before the first pass that needs them.
 

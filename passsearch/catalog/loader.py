@@ -6,8 +6,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-from passsearch.catalog.binding import accepts, bind_pipeline
+from passsearch.catalog.binding import accepts, bind_pipeline, refuse_conflicts
 from passsearch.catalog.fields import FACTORY, PASS_NAME, VERSIONS, Fields, read_rows
+from passsearch.catalog.relations import read_relations
 from passsearch.catalog.schema import (
     DEVICES,
     EVERY_CLASS,
@@ -112,15 +113,21 @@ def find_entry(name: str, dialects: Sequence[str], *extra_files: Path | str) -> 
     return (catalog or load(dialects[0], *extra_files)).entry(name)
 
 
-def find_named(name: str, dialects: Sequence[str], *extra_files: Path | str) -> CatalogEntry | NamedSequence:
-    """Return the pass or else the sequence of a name in the first of these dialects that has it.
+def describe_name(name: str, dialects: Sequence[str], *extra_files: Path | str) -> dict[str, Json]:
+    """Return the document that ``passsearch catalog show --json`` prints of a name, in the first dialect that has it.
+
+    It is that of a sequence, or else that of a pass with its measured relations to other passes.
 
     Raises:
         UserError: None has it, or a file has a mistake.
     """
-    catalogs = (load(dialect, *extra_files) for dialect in dialects)
-    catalog = next((each for each in catalogs if each.kind(name) == "sequence"), None)
-    return catalog.sequences[name] if catalog else find_entry(name, dialects, *extra_files)
+    catalogs = [load(dialect, *extra_files) for dialect in dialects]
+    if found := next((each for each in catalogs if each.kind(name) == "sequence"), None):
+        return found.sequences[name].to_json()
+    catalog = next((each for each in catalogs if name in each.entries), catalogs[0])
+    relations = read_relations(catalog.dialect)
+    shown = {"relations": relations.of(name).to_json()} if relations else {}
+    return {**catalog.entry(name).to_json(), **shown}
 
 
 def other_dialect(dialect: str, name: str) -> tuple[str, str]:
@@ -381,6 +388,9 @@ def _check_acyclic(entry: CatalogEntry, fields: Fields, *, catalog: Catalog) -> 
 def _check_sequence(sequence: NamedSequence, catalog: Catalog) -> None:
     try:
         bind_pipeline(sequence.pipeline, catalog)
+        # Sequences that serve comparisons only are as their source has them.
+        if sequence.starts_search:
+            refuse_conflicts(sequence.pipeline, catalog)
     except UserError as error:
         raise UserError(f"`{sequence.origin}`, sequence `{sequence.name}`: {error}") from None
 

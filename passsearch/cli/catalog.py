@@ -57,10 +57,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show everything the catalog says about one pass, or about one named sequence."""
-    from passsearch.catalog import find_named
+    from passsearch.catalog import describe_name
     from passsearch.report import catalog_entry_text
 
-    document = find_named(pass_name, [dialect(name).name] if name else [*DIALECTS], *catalogs or ()).to_json()
+    document = describe_name(pass_name, [dialect(name).name] if name else [*DIALECTS], *catalogs or ())
     print_result(document, catalog_entry_text(document), as_json=as_json)
 
 

@@ -21,12 +21,14 @@ from passsearch.report.formatting import counted, format_time, html_text
 from passsearch.report.listings import (
     CHECK_TITLES,
     PARAMETER_TITLES,
+    RELATION_TITLES,
     audit_ratios,
     cell_text,
     check_cells,
     feature_row,
     need_text,
     parameter_row,
+    relation_rows,
 )
 from passsearch.results import Ablation, Audit, ExploredSpace
 
@@ -104,7 +106,8 @@ def analysis_html(document: Mapping[str, Any]) -> str:
 
 def catalog_entry_html(entry: Mapping[str, Any]) -> str:
     """Return everything the catalog says about one pass, or about one named sequence."""
-    lines = [(key, cell_text(value)) for key, value in entry.items() if key not in ("name", "parameters", "needs")]
+    apart = ("name", "parameters", "needs", "relations")
+    lines = [(key, cell_text(value)) for key, value in entry.items() if key not in apart]
     if "needs" in entry:
         lines.append(("needs", ", ".join(need_text(need) for need in entry["needs"] or []) or "none"))
     rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
@@ -113,6 +116,7 @@ def catalog_entry_html(entry: Mapping[str, Any]) -> str:
         f"<p>{html_text(str(entry['summary']))}</p>",
         html_table(PARAMETER_TITLES, rows, is_text=True) if rows else "",
         definitions([(key, text) for key, text in lines if key != "summary"]),
+        html_table(RELATION_TITLES, related, is_text=True) if (related := relation_rows(entry)) else "",
     )
 
 

@@ -17,6 +17,7 @@ from passsearch.results import (
     CheckedEntry,
     CheckedSequence,
     NetworkRecommendation,
+    PassRelations,
     Verdict,
 )
 
@@ -28,6 +29,17 @@ PAPER_NOTE = (
     "Level is the lowest -O at which TVM allows the pass. Paper lists its columns in table 4 of CF'22: BL is the "
     "paper's baseline, AD are additional passes, and the others are architecture classes."
 )
+
+RELATION_TITLES = ("relation", "pass", "states", "smallest network")
+
+# The words for a pass that is the first of the two, and for one that is the second.
+_RELATIONS = {
+    "precedes": ("must precede", "must follow"),
+    "enables": ("enables", "enabled by"),
+    "disables": ("disables", "disabled by"),
+    "commutes": ("commutes with", "commutes with"),
+    "idempotent": ("idempotent", "idempotent"),
+}
 
 NEAREST = 3
 """Number of classes of which an analysis says what a network of none lacks for them."""
@@ -199,12 +211,16 @@ def catalog_text(document: Mapping[str, Any]) -> str:
 def catalog_entry_text(entry: Mapping[str, Any]) -> str:
     """Return everything the catalog says about one pass, or about one named sequence."""
     width = text_width()
-    lines = [(key, cell_text(value)) for key, value in entry.items() if key not in ("parameters", "needs")]
+    apart = ("parameters", "needs", "relations")
+    lines = [(key, cell_text(value)) for key, value in entry.items() if key not in apart]
     if "needs" in entry:
         lines.append(("needs", ", ".join(need_text(need) for need in entry["needs"] or []) or MISSING))
     paragraphs = [paragraph(key, text, width=width) for key, text in lines]
     rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
-    return "\n\n".join(["\n".join(paragraphs), *([table(PARAMETER_TITLES, rows, width=width)] if rows else [])])
+    parts = [table(PARAMETER_TITLES, rows, width=width)] if rows else []
+    if related := relation_rows(entry):
+        parts += [paragraph("", relation_note(entry), width=width), table(RELATION_TITLES, related, width=width)]
+    return "\n\n".join(["\n".join(paragraphs), *parts])
 
 
 def catalog_check_text(check: CatalogCheck) -> str:
@@ -254,6 +270,33 @@ def parameter_row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
     default = "required" if parameter.get("required") else str(parameter.get("default"))
     searched = ", ".join(map(str, parameter.get("alternatives") or ())) or MISSING
     return str(parameter["name"]), str(parameter["type"]), default, searched, cell_text(parameter.get("meaning"))
+
+
+def relation_rows(entry: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Return the measured relations of a pass as rows of cells under ``RELATION_TITLES``; none of a sequence."""
+    if not entry.get("relations"):
+        return []
+    pairs = PassRelations.from_json(entry["relations"]).pairs
+    words = {each: _RELATIONS[each.relation][each.first != entry["name"]] for each in pairs}
+    order = [word for both in _RELATIONS.values() for word in both]
+    return [
+        (
+            words[each],
+            each.second if each.first == entry["name"] else each.first,
+            f"{each.seen} of {each.states}",
+            f"{each.network} after {each.after}" if each.after else each.network,
+        )
+        for each in sorted(pairs, key=lambda each: order.index(words[each]))
+    ]
+
+
+def relation_note(entry: Mapping[str, Any]) -> str:
+    """Return the sentence above the measured relations of a pass."""
+    found = PassRelations.from_json(entry["relations"])
+    return (
+        f"Relations to other passes, in {found.states} states of {found.networks} networks (TVM {found.tvm}, "
+        f"{found.date}); states of which the relation says nothing do not count:"
+    )
 
 
 def cell_text(value: Any) -> str:

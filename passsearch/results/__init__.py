@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         RegressionSide,
         RegressionVerdict,
     )
+    from passsearch.results.relations import MeasuredRelations, PassRelation, PassRelations, RelatedNetwork
     from passsearch.results.rivals import FailedRival, MeanLatency, Rival, RivalComparison
     from passsearch.results.run import (
         BestOfCatalog,
@@ -166,6 +167,7 @@ __all__ = [
     "MeanLatency",
     "MeasuredNetwork",
     "MeasuredPeaks",
+    "MeasuredRelations",
     "Measurement",
     "Memory",
     "MinimalForm",
@@ -180,6 +182,8 @@ __all__ = [
     "Outputs",
     "Pair",
     "PassPair",
+    "PassRelation",
+    "PassRelations",
     "PrecisionDecision",
     "PrecisionPoint",
     "PrecisionWorth",
@@ -196,6 +200,7 @@ __all__ = [
     "RegressionSide",
     "RegressionVerdict",
     "RejectedWinner",
+    "RelatedNetwork",
     "Reproducer",
     "Rival",
     "RivalComparison",
@@ -249,6 +254,7 @@ _MODULES = (
     "compilation",
     "recommended",
     "corpus",
+    "relations",
     "comparison",
     "space",
     "profile",

@@ -70,7 +70,9 @@ class NextStates:
         for scored in self._best():
             pipeline = scored.candidate.pipeline
             if str(pipeline) not in self._variants:
-                self._variants[str(pipeline)] = variants(pipeline, self._space.steps, seed=self._seed)
+                self._variants[str(pipeline)] = variants(
+                    pipeline, self._space.steps, catalog=self._space.catalog, seed=self._seed
+                )
             for variant in self._variants[str(pipeline)]:
                 if self._is_over():
                     return

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
-from passsearch.catalog import Catalog, CatalogEntry, insert_prerequisites
+from passsearch.catalog import Catalog, CatalogEntry, drop_conflicts, insert_prerequisites
 from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
 
 OFF = "off"
@@ -68,13 +68,13 @@ class Space:
         return keys
 
     def decode(self, keys: Keys) -> Candidate:
-        """Return the candidate for the values of all keys, with prerequisite passes inserted."""
+        """Return the candidate for the values of all keys, with prerequisites inserted and without conflicts."""
         variants = {str(spec): spec for spec in self.steps}
         used = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
         ordered = sorted(used, key=lambda slot: float(keys[f"rank:{slot}"]))
         selected = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
-        pipeline = insert_prerequisites(selected, self.catalog, features=self.features)
-        return Candidate(pipeline, build_at(int(keys["build:opt_level"]), self.builds))
+        complete = insert_prerequisites(selected, self.catalog, features=self.features)
+        return Candidate(drop_conflicts(complete, self.catalog), build_at(int(keys["build:opt_level"]), self.builds))
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Return the keys that decode to a candidate; ``None`` if it lies outside this space."""
@@ -93,7 +93,7 @@ class Space:
             keys |= {f"use:{slot}": str(step), f"rank:{slot}": (position + 0.5) / length}
         for slot in free:
             keys |= {f"use:{slot}": OFF, f"rank:{slot}": 0.5}
-        # `decode` inserts prerequisites, so a pipeline that lacks them has no keys.
+        # `decode` inserts prerequisites and drops conflicts, so a pipeline that lacks or has them has no keys.
         return keys if self.decode(keys).pipeline == candidate.pipeline else None
 
     def _slots(self) -> list[tuple[CatalogEntry, str]]:

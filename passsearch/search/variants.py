@@ -3,17 +3,20 @@
 import random
 from collections.abc import Iterator, Sequence
 
+from passsearch.catalog import Catalog
 from passsearch.core import PassSpec, Pipeline
 
 
-def variants(pipeline: Pipeline, steps: Sequence[PassSpec], *, seed: int) -> Iterator[Pipeline]:
+def variants(pipeline: Pipeline, steps: Sequence[PassSpec], *, catalog: Catalog, seed: int) -> Iterator[Pipeline]:
     """Iterate, in random order, over the pipelines that one change makes.
 
-    A change leaves out a pass, exchanges two neighbours, gives a pass other arguments, or inserts a pass.
+    A change leaves out a pass, exchanges two neighbours, gives a pass other arguments, or inserts a pass. Pipelines in
+    which a pass comes after one that it conflicts with are left out.
 
     Args:
         pipeline: The pipeline to change.
         steps: Passes to insert, with every choice of arguments.
+        catalog: Catalog with the conflicts.
         seed: Seed of the order.
     """
     passes = pipeline.passes
@@ -34,4 +37,5 @@ def variants(pipeline: Pipeline, steps: Sequence[PassSpec], *, seed: int) -> Ite
     # Without duplicates: two equal passes side by side give the same pipeline whichever is left out.
     distinct = list(dict.fromkeys(changed))
     random.Random(seed).shuffle(distinct)  # noqa: S311
-    return (Pipeline(variant) for variant in distinct if variant != passes)
+    found = (Pipeline(variant) for variant in distinct if variant != passes)
+    return (variant for variant in found if not catalog.conflict(variant))

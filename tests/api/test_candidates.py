@@ -103,6 +103,13 @@ def test_a_folder_with_the_name_of_a_baseline_is_not_the_baseline(
     assert read_candidate(session, path, trust=False).name == path, "named by its path, it is not taken for it either"
 
 
+def test_passes_in_an_order_that_the_catalog_excludes_are_refused(session: Session) -> None:
+    entry = next(entry for entry in session.catalog.entries.values() if entry.conflicts)
+    earlier = entry.conflicts[0]
+    with pytest.raises(UserError, match=f"Write `{entry.name}` before `{earlier}`, or leave one of them out"):
+        read_candidate(session, f"{earlier},{entry.name}", trust=False)
+
+
 def test_exported_files_are_named_by_their_folders(
     tuned: passsearch.TuneResult, session: Session, tmp_path: Path
 ) -> None:

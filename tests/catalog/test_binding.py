@@ -1,6 +1,6 @@
 import pytest
 
-from passsearch.catalog import Catalog, bind_arguments, bind_pipeline, load
+from passsearch.catalog import Catalog, bind_arguments, bind_pipeline, drop_conflicts, load, refuse_conflicts
 from passsearch.core import PassSpec, Pipeline
 from passsearch.errors import UserError
 
@@ -54,3 +54,25 @@ def test_regions_are_named_by_numbers(place: str) -> None:
     assert bind_arguments(PassSpec.of("Winograd", convolutions={"0": 4}), entry) == {"convolutions": {"0": 4}}
     with pytest.raises(UserError, match=f"`convolutions` of pass `Winograd` names regions by .* from 0; got `{place}`"):
         bind_arguments(PassSpec.of("Winograd", convolutions={place: 4}), entry)
+
+
+def test_a_pass_after_one_that_it_conflicts_with_is_refused_with_the_place_where_it_fits() -> None:
+    relax = load("relax")
+    written = Pipeline.parse("LegalizeOps,ScheduleCPU,ScheduleRows")
+    with pytest.raises(UserError) as error:
+        refuse_conflicts(written, relax)
+    message = str(error.value)
+    assert "`ScheduleRows` is invalid or changes nothing after `ScheduleCPU`; got `LegalizeOps,ScheduleCPU" in message
+    assert "Write `ScheduleRows` before `ScheduleCPU`" in message and "\n" not in message
+    assert str(drop_conflicts(written, relax)) == "LegalizeOps,ScheduleCPU"
+
+    other_order = Pipeline.parse("LegalizeOps,ScheduleRows,ScheduleCPU")
+    refuse_conflicts(other_order, relax)
+    assert drop_conflicts(other_order, relax) == other_order
+
+
+@pytest.mark.parametrize("dialect", ["relay", "relax"])
+def test_no_sequence_that_a_search_starts_from_has_a_conflict(dialect: str) -> None:
+    shipped = load(dialect)
+    tried = [sequence for sequence in shipped.sequences.values() if sequence.starts_search]
+    assert tried and not any(shipped.conflict(sequence.pipeline) for sequence in tried)

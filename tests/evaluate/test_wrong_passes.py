@@ -255,3 +255,28 @@ def test_winograd_is_refused_where_a_network_saturates(relax: Toolchain, tmp_pat
         assert "on inputs `huge`" in outcome.reason or "on inputs `large`" in outcome.reason
     else:
         assert isinstance(outcome, Built)
+
+
+def test_sorting_operators_that_overwrite_operands_is_wrong_and_sorting_them_before_is_not(
+    relax: Toolchain, tmp_path: Path
+) -> None:
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Exp", ["r"], ["e"]),
+        node("Add", ["r", "w"], ["s"]),
+        node("Mul", ["e", "s"], ["y"]),
+    ]
+    kind = (TensorProto.FLOAT, [1, 8])
+    onnx.save(network(nodes, kind, kind, w=normal(8, scale=1)), tmp_path / "network.onnx")
+    model = resolve(str(tmp_path / "network.onnx"), folder=tmp_path)
+    session = open_session(model, toolchain=relax.name, target=None)
+    overwrite, sort = "DataflowUseInplaceCalls", 'TopologicalSort{direction="from-outputs",order="breadth-first"}'
+    assert overwrite in session.catalog.entry("TopologicalSort").conflicts
+    with open_evaluator(session, remember=False) as evaluator:
+        wrong, right = (
+            evaluator.build_candidate(Candidate(Pipeline.parse(f"{first},{second}")))
+            for first, second in ((overwrite, sort), (sort, overwrite))
+        )
+    # The sum overwrites the rectified input before the exponential has read it.
+    assert isinstance(wrong, Failure) and wrong.kind == "wrong_result"
+    assert isinstance(right, Built)

@@ -9,7 +9,7 @@ from passsearch.report import (
     runs_text,
     toolchains_text,
 )
-from passsearch.results import CatalogCheck, CheckedEntry
+from passsearch.results import CatalogCheck, CheckedEntry, PassRelation, PassRelations
 
 
 def test_findings_end_with_the_remedies() -> None:
@@ -87,6 +87,20 @@ def test_entry_shows_parameters_with_their_searched_values() -> None:
     assert "needs: SimplifyInference (if the network has batch_norm)" in text
     assert "NCHW, NHWC" in text
     assert "contradicted: BL: Slower." in text
+
+
+def test_entry_shows_measured_relations_from_the_side_of_the_pass() -> None:
+    pairs = [
+        PassRelation("enables", "AnnotateTIROpPattern", "FuseOps", 3, 5, "chain", "LegalizeOps"),
+        PassRelation("precedes", "FuseOps", "Plan", 1, 1, "chain", ""),
+    ]
+    relations = PassRelations("0.27.0", "2026-11-30", networks=2, states=12, pairs=tuple(pairs))
+    text = catalog_entry_text({"name": "FuseOps", "relations": relations.to_json()})
+
+    assert "in 12 states of 2 networks (TVM 0.27.0, 2026-11-30)" in text.replace("\n  ", " ")
+    rows = [line.split() for line in text.splitlines()]
+    assert ["must", "precede", "Plan", "1", "of", "1", "chain"] in rows
+    assert ["enabled", "by", "AnnotateTIROpPattern", "3", "of", "5", "chain", "after", "LegalizeOps"] in rows
 
 
 def test_catalog_lists_passes_and_sequences() -> None:

@@ -48,6 +48,14 @@ def test_a_decoded_sequence_encodes_to_keys_of_the_same_sequence(seed: int) -> N
     assert searched.decode(keys).pipeline == candidate.pipeline
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_decoded_sequence_has_no_conflict(seed: int) -> None:
+    catalog = load("relax")
+    names = ("FuseOps", "FuseTIR", "CutFusion", "ScheduleRows", "ScheduleCPU")
+    searched = Space(catalog, tuple(map(catalog.entry, names)), frozenset())
+    assert catalog.conflict(searched.decode(draw(searched, seed)).pipeline) is None  # type: ignore[arg-type]
+
+
 def test_a_sequence_outside_the_space_has_no_keys() -> None:
     outside = Candidate(Pipeline((PassSpec.of("DefuseOps"),)))
     assert space().encode(outside) is None

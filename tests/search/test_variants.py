@@ -1,13 +1,17 @@
 """Variants of a pipeline."""
 
+from passsearch.catalog import Catalog, load
 from passsearch.core import PassSpec, Pipeline
 from passsearch.search.variants import variants
 
+NO_CONFLICTS = Catalog("relax")
 FUSE, DEEP, FOLD = PassSpec.of("Fuse"), PassSpec.of("Fuse", depth=2), PassSpec.of("Fold")
 
 
 def test_every_variant_differs_by_one_change() -> None:
-    found = {str(variant) for variant in variants(Pipeline((FUSE, FOLD)), [FUSE, DEEP, FOLD], seed=0)}
+    found = {
+        str(variant) for variant in variants(Pipeline((FUSE, FOLD)), [FUSE, DEEP, FOLD], catalog=NO_CONFLICTS, seed=0)
+    }
     assert {"Fold", "Fuse"} <= found, "a pass left out"
     assert "Fold,Fuse" in found, "neighbours exchanged"
     assert f"{DEEP},Fold" in found, "other arguments"
@@ -17,5 +21,14 @@ def test_every_variant_differs_by_one_change() -> None:
 
 
 def test_the_order_depends_on_the_seed_alone() -> None:
-    orders = [list(variants(Pipeline((FUSE, FOLD)), [DEEP, FOLD], seed=seed)) for seed in (1, 1, 2)]
+    orders = [
+        list(variants(Pipeline((FUSE, FOLD)), [DEEP, FOLD], catalog=NO_CONFLICTS, seed=seed)) for seed in (1, 1, 2)
+    ]
     assert orders[0] == orders[1] != orders[2] and set(orders[0]) == set(orders[2])
+
+
+def test_no_variant_has_a_conflict() -> None:
+    scheduled = Pipeline.parse("LegalizeOps,ScheduleRows,ScheduleCPU")
+    found = {str(variant) for variant in variants(scheduled, scheduled.passes, catalog=load("relax"), seed=0)}
+    assert "ScheduleRows,LegalizeOps,ScheduleCPU" in found
+    assert "LegalizeOps,ScheduleCPU,ScheduleRows" not in found and not any("CPU,ScheduleRows" in each for each in found)
