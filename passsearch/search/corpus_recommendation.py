@@ -1,8 +1,8 @@
 """What the corpus says of the sequences of the catalog for a network, without building anything.
 
 The sequences come in the order of what they reached on the three networks of the corpus with the most similar counts of
-features. Of six rules this is the simplest one that reaches the goal on both kinds of processors where it does not know
-the architecture family (``docs/evidence/search.md``).
+features. Of six rules this one has the largest worst decile where it does not know the architecture family
+(``docs/evidence/search.md``).
 """
 
 import math
