@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,6 +61,7 @@ class Server:
         self._process = subprocess.Popen(
             [toolchain.python, "-m", "benchmarks.speed.sweep_kernels"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
+            env={**os.environ, "TVM_NUM_THREADS": str(THREADS)},  # by itself, TVM uses half of the cores
         )  # fmt: skip
         self.pid = self._process.pid
         self._say({"target": host_target(toolchain), "pipelines": pipelines, "factories": factories})
