@@ -7,6 +7,7 @@
   added in 32 bits here, as by ONNX Runtime and PyTorch; a GPU's kernels choose that themselves.
 * The largest of numbers that are all minus infinity becomes the lowest finite number, from which TVM starts, and the
   smallest likewise. Here both start from infinity. Their place is -1 then; here it is 0.
+* A softmax divides each exponential by the sum. Here it multiplies by the reciprocal on a CPU.
 * A logarithm of softmax computes each exponential inside its sum, without vectors. Here it stores them on a CPU.
 * ``maximum``, ``minimum``, ``clip`` and ``relu`` lose NaN where it is a comparison's first operand; NaN's sign is 0.
   Here all of them keep NaN, as numpy, PyTorch and ONNX Runtime do. The largest and the smallest number of an axis or a
@@ -37,7 +38,7 @@ PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3
 
 SUMS = (
     *(f"relax.{name}" for name in ("mean", "prod", "std", "sum", "variance")),
-    *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "rms_norm", "softmax")),
+    *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "rms_norm")),
     *(f"relax.nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")),
 )
 """Other operators that add numbers."""
@@ -151,6 +152,16 @@ def _wide_layer_norm(compute: Any, _dtype: str) -> Any:
     return norm
 
 
+def _softmax(_compute: Any, dtype: str) -> Any:
+    """Return a softmax that multiplies by the reciprocal of each sum, which is 1 or more; divisions take longer."""
+
+    def softmax(data: Any, axis: int) -> Any:
+        exponentials = topi.exp(data - topi.max(data, axis, keepdims=True))
+        return exponentials * (tirx.const(1.0, "float32") / topi.sum(exponentials, axis, keepdims=True))
+
+    return _in_float32(softmax, dtype) if dtype in NARROW else softmax
+
+
 def _log_softmax(_compute: Any, dtype: str) -> Any:
     """Return a logarithm of softmax that stores its exponentials, so that schedules compute them in vectors."""
 
@@ -225,6 +236,7 @@ def replace_functions() -> None:
     _replace("relax.nn.layer_norm", compute=_wide_layer_norm, dtypes=("float64",))
     for name in SUMS:
         _replace(name, compute=_in_float32, dtypes=NARROW, applies=_is_cpu)
+    _replace("relax.nn.softmax", compute=_softmax, dtypes=(*NARROW, "float32"), applies=_is_cpu)
     _replace("relax.nn.log_softmax", compute=_log_softmax, dtypes=(*NARROW, "float32"), applies=_is_cpu)
     for name in PRODUCTS:
         _replace_product(name)
