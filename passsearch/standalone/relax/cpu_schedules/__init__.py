@@ -1,7 +1,8 @@
 """Schedules for CPUs. TVM's default pipeline leaves every function there as the plain loops of its definition.
 
-``ScheduleCPU`` gives every ``topk`` of few numbers loops that sort nothing (``top_k.py``), and takes the functions of a
-module one by one. The phases of one function, in ``Scheduler.run``:
+``ScheduleCPU`` gives every ``topk`` of few numbers loops that sort nothing (``top_k.py``) and every ``cumsum`` of
+columns loops over rows (``cumulative_sums.py``), and takes the functions of a module one by one. The phases of one
+function, in ``Scheduler.run``:
 
 1. **Inline** (``scheduler.py``): cheap elementwise blocks move into the blocks that read them, padding that copies too.
 2. **Find the sum**: a function with one sum of products goes on with 3, a reduction of one operand with
