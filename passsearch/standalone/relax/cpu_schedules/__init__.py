@@ -9,8 +9,8 @@ function, in ``Scheduler.run``:
    ``reductions.py`` (``limits.py``), an elementwise function with vectors along its last axis or, where it is uniform
    (``elementwise.py``), along all (``parts.py``, ``transposes.py`` where that axis is scattered in memory). A grouped
    convolution is written over groups first (``groups.py``), an attention has a schedule of its own (``attention.py``),
-   and a depthwise convolution slides a window (``windows.py``). Loops that TVM wrote out start no threads for little
-   work (``small_loops.py``).
+   places of extremes too (``places.py``), and a depthwise convolution slides a window (``windows.py``). Loops that TVM
+   wrote out start no threads for little work (``small_loops.py``).
 3. **Choose a tile** (``tiling.py``): as many vectors and rows of sums as stay in registers (``registers.py``), by an
    estimate of loads, stalls and evictions for each shape.
 4. **Pack the weights**: constants get the layout in which a tile reads them one after another; ``schedule_cpu.py``

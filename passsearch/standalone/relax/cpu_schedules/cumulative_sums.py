@@ -13,11 +13,9 @@ from typing import Any
 from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812 - TVM's scripts have this name
 
+from .columns import WIDTHS, axes_around, column_width, indices_of
 from .cpu_pass import FUSES_WITH_NOTHING, SCHEDULED
 from .sizes import MIN_PARALLEL_ELEMENTS, part_count
-
-WIDTHS, MOST_COLUMNS = (32, 16, 8), 1.25
-"""Columns that are added up together, which fit into registers, and most columns with those that are added up twice."""
 
 
 def add_up_columns(builder: Any, call: Any) -> Any | None:
@@ -30,35 +28,33 @@ def add_up_columns(builder: Any, call: Any) -> Any | None:
     dtypes = str(data.ty.dtype), str(call.ty.dtype)
     if not math.prod(known) and dtypes[0] == dtypes[1]:
         return data  # TVM's loops would write a first row
-    columns = math.prod(known[axis + 1 :])
-    if columns < WIDTHS[-1] or not math.prod(known) or "bool" in dtypes:
+    if math.prod(known[axis + 1 :]) < WIDTHS[-1] or not math.prod(known) or "bool" in dtypes:
         return None
-    rows = math.prod(known[:axis]), known[axis], columns
-    loops = _loops(known, rows, dtypes, is_exclusive=bool(call.attrs.exclusive))
+    loops = _loops(known, axis, dtypes, is_exclusive=bool(call.attrs.exclusive))
     return relax.call_tir(builder.add_func(loops, "cumsum"), [data], relax.TensorType(known, dtypes[1]))
 
 
 def _loops(  # noqa: C901 - nested loops
-    shape: Sequence[int], sizes: tuple[int, int, int], dtypes: tuple[str, str], *, is_exclusive: bool
+    shape: Sequence[int], axis: int, dtypes: tuple[str, str], *, is_exclusive: bool
 ) -> Any:
-    """Return a function that adds up along the second of three axes.
+    """Return a function that adds up along an axis.
 
     Args:
-        shape: Sizes of the axes of the operand and of the result.
-        sizes: Those of the three axes that they are seen as.
+        shape: Sizes of the axes.
+        axis: The axis.
         dtypes: Types of the operand and of the result.
         is_exclusive: Leave out a number from its own sum.
     """
-    images, steps, columns = sizes
-    width = _width(columns)
+    images, steps, columns = axes_around(shape, axis)
+    width = column_width(columns)
     parts = part_count(columns, width)
     shift = int(is_exclusive)
-    kind = T.parallel if math.prod(sizes) >= MIN_PARALLEL_ELEMENTS else T.serial
+    kind = T.parallel if math.prod(shape) >= MIN_PARALLEL_ELEMENTS else T.serial
 
     def at(part: Any, step: Any, lane: Any) -> list[Any]:
         """Return the indices of an element; the last columns begin earlier where they would not fit."""
         column = T.min(part % parts * width, columns - width) + lane
-        return _indices((part // parts * steps + step) * columns + column, shape)
+        return indices_of(shape, axis, part // parts, [step], column)
 
     def number(data: Any, part: Any, step: Any, lane: Any) -> Any:
         return tirx.BufferLoad(data, at(part, step, lane)).astype(dtypes[1])
@@ -85,15 +81,3 @@ def _loops(  # noqa: C901 - nested loops
                         T.buffer_store(sums, own[lane], at(part, step + 1, lane))
 
     return cumulative_sums
-
-
-def _indices(index: Any, shape: Sequence[int]) -> list[Any]:
-    """Return the index of an element, counted through all axes, by axis."""
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    return [index // stride % size for stride, size in zip(strides, shape, strict=True)]
-
-
-def _width(columns: int) -> int:
-    """Return the columns that are added up together."""
-    most = MOST_COLUMNS * columns
-    return next((each for each in WIDTHS if each <= columns and part_count(columns, each) * each <= most), WIDTHS[-1])

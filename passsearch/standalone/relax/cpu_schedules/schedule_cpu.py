@@ -17,6 +17,7 @@ from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
 from .limits import with_finite_limits
 from .open_sizes import OpenScheduler
 from .operator_loops import write_loops
+from .places import find_places
 from .registers import Registers
 from .scheduler import Scheduler
 from .small_loops import run_small_loops_alone
@@ -105,6 +106,8 @@ def _schedule(
 ) -> tuple[Any, Mapping[int, Packing]]:
     if is_attention(function):
         return schedule_attention(function, registers), {}
+    if (places := find_places(function)) is not None:
+        return places.with_attr(SCHEDULED, True), {}
     function = run_small_loops_alone(function)
     finite, restored = with_finite_limits(function)
     schedule = s_tir.Schedule(finite)

@@ -31,6 +31,9 @@ from tvm.relax.utils import gen_call_tir_inputs
 ATTRIBUTE, LEVEL = "FLegalize", 11
 """Attribute of operators that ``LegalizeOps`` reads; TVM's own values have level 10."""
 
+PLACES = "passsearch.places"
+"""Attribute of a function that computes places of extremes: the name of its operator (``cpu_schedules/places.py``)."""
+
 NARROW = ("float16", "bfloat16")
 POOLS = ("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d")
 PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")))
@@ -189,6 +192,11 @@ def _from_infinity(function: Any) -> Any:
     return tvm_ffi.structural_map(function, (tirx.FloatImm, replace))
 
 
+def _places(name: str, function: Any) -> Any:
+    """Return the loops of places, which begin with infinity, with the name of their operator, for a schedule."""
+    return _from_infinity(function).with_attr(PLACES, name)
+
+
 def _keeping_nan(function: Any) -> Any:
     """Return loops in which every largest and smallest number is NaN if one of the two numbers is."""
     for kind in (tirx.Max, tirx.Min):
@@ -245,5 +253,5 @@ def replace_functions() -> None:
         _replace(name, loops=_keeping_nan)
     for name in ("relax.max", "relax.min", *POOLS):
         _replace(name, loops=_from_infinity)
-    for name in ("relax.argmax", "relax.argmin"):
-        _replace(name, compute=_first_place, loops=_from_infinity)
+    for name in ("argmax", "argmin"):
+        _replace(f"relax.{name}", compute=_first_place, loops=functools.partial(_places, name))
