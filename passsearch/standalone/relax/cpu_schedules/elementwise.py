@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
@@ -13,6 +14,8 @@ from tvm.sym import Analyzer, detect_linear_equation
 
 from .accesses import mentions, substitute
 from .overlap import INDEX
+from .sizes import largest_divisor
+from .tiling import MIN_LANES
 
 REPEATS = (2, 3, 4)
 """Numbers of neighbours that resizes to the nearest element repeat."""
@@ -35,6 +38,20 @@ def can_be_flat(schedule: Any, block: Any) -> bool:
     is_equal = all(tvm_ffi.structural_equal(list(read.source.shape), shape) for read in statement.reads)
     is_plain = all(str(axis.dom.extent.ty) == INDEX for axis in statement.iter_vars)
     return is_equal and is_plain and can_be_computed_twice(schedule, block.block_rv)
+
+
+def uniform_lanes(sizes: Sequence[int], most: int) -> int:
+    """Return the elements of a vector along all axes as one, of ``most`` in a register.
+
+    A vector that goes on in the next row must do so in every axis: TVM sees no neighbours where it divides the place by
+    the elements of a vector for some axes and not for others.
+    """
+    lanes = largest_divisor(math.prod(sizes), most)
+    strides = [math.prod(sizes[axis:]) for axis in range(1, len(sizes))]
+    if len({stride % lanes > 0 for stride in strides}) < 2:
+        return lanes
+    shorter = math.gcd(sizes[-1], lanes)
+    return shorter if shorter >= MIN_LANES else lanes
 
 
 def repeats(statement: Any) -> int:
