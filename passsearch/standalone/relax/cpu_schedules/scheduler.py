@@ -24,7 +24,7 @@ from .pools import is_pool_in_steps, pool_images
 from .prefetch import LEAST_BYTES, Prefetch, most_vectors, prefetch_steps
 from .reductions import is_widened, schedule_reduction
 from .registers import Registers
-from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, part_count, vector_lanes
+from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_divisor, part_count, vector_lanes
 from .tiling import MIN_LANES, Settings, Tiling
 from .transposes import compute_in_tiles, contiguous_place
 from .windows import OutputWindow
@@ -208,8 +208,8 @@ class Scheduler:
         if is_plain and (parts or not is_uniform(schedule, block)):
             outer, count, is_one = *self._vectorize_last(block, loops, parts), False
         else:
-            size = math.prod(block.dom())
-            lanes = uniform_lanes(block.dom() if is_plain else [size], self._lanes)
+            size, uniform = math.prod(block.dom()), uniform_lanes(schedule, block, self._lanes) if is_plain else 0
+            lanes = uniform or largest_divisor(size, self._lanes)
             outer, count = schedule.fuse(*loops), size // lanes
             # TVM does not see that 5 to 7 elements that go on in the next row are neighbours; LLVM sees single ones.
             is_odd = lanes > 1 and (lanes < MIN_LANES or self._lanes % lanes > 0)
@@ -219,7 +219,7 @@ class Scheduler:
             if lanes >= MIN_LANES:
                 outer, vector = schedule.split(outer, [None, lanes])
                 schedule.vectorize(vector)
-            is_one = is_plain and len(loops) > 1 and block.name not in self._flat  # then TVM sees all neighbours
+            is_one = uniform > 0 and len(loops) > 1 and block.name not in self._flat  # then TVM sees neighbours
         if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
             count = chunk_count(count, self._registers.threads)
             schedule.parallel(outer if is_one else schedule.split(outer, [count, None])[0])
