@@ -193,8 +193,9 @@ def _from_infinity(function: Any) -> Any:
 
 
 def _places(name: str, function: Any) -> Any:
-    """Return the loops of places, which begin with infinity, with the name of their operator, for a schedule."""
-    return _from_infinity(function).with_attr(PLACES, name)
+    """Return the loops of places, which begin with infinity, on a CPU with the name of their operator."""
+    loops = _from_infinity(function)
+    return loops.with_attr(PLACES, name) if _is_cpu() else loops
 
 
 def _keeping_nan(function: Any) -> Any:
