@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,9 @@ PLAIN, CHANNELS_LAST = "schedule-cpu", "nhwc-schedule-cpu"
 THREADS, ROUNDS, TURN_S = 2, 3, 0.012
 NODES = 2000
 
+REST_S = 0.2
+"""Pause before a turn, in which the threads of the other engine end to wait for work: they take a core meanwhile."""
+
 ENOUGH = 1.25
 """Time as a multiple of ONNX Runtime's up to which a convolution is not tried by the second sequence."""
 
@@ -60,6 +64,7 @@ class Server:
         self._process = subprocess.Popen(
             [toolchain.python, "-m", "benchmarks.speed.sweep_kernels"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
+            env={**os.environ, "TVM_NUM_THREADS": str(THREADS)},  # by itself, TVM uses half of the cores
         )  # fmt: skip
         self.pid = self._process.pid
         self._say({"target": host_target(toolchain), "pipelines": pipelines, "factories": factories})
@@ -157,7 +162,9 @@ def _time(name: str, built: dict[str, Any], *, server: Server, rival: Rival) -> 
     with first_in_line(server.pid):
         for _ in range(ROUNDS):
             if "failure" not in built:
+                time.sleep(REST_S)
                 own.append(server.ask("time", name, TURN_S))
+            time.sleep(REST_S)
             other.append(rival.time(TURN_S))
     if own:
         built["seconds"] = min(own)

@@ -6,17 +6,20 @@ A script for an interpreter with TVM's Relax: ``test_row_kernels.py`` runs it an
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from small_modules import kernel_calls, run
-from tvm import relax
+from tvm import relax, s_tir, tirx
 from tvm.relax import op, transform
 
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU, ScheduleRows
+from passsearch.standalone.relax.cpu_schedules.schedule_rows import LEAST_ALLOCATED
 from passsearch.standalone.relax.deployment.legalization import replace_functions
 from passsearch.standalone.relax.deployment.lowering import target_options
 from passsearch.standalone.relax.graph_rewrites.expand_math import ExpandMath
@@ -24,6 +27,15 @@ from passsearch.standalone.relax.graph_rewrites.row_kernels import FuseRows
 
 TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
 RANDOM = np.random.default_rng(0)
+
+
+LOWERING = (
+    *(getattr(s_tir.transform, name)() for name in ("LowerInitBlock", "PlanAndUpdateBufferAllocationLocation")),
+    *(getattr(s_tir.transform, name)() for name in ("ConvertBlocksToOpaque", "CompactBufferAllocation")),
+    *(s_tir.transform.LowerOpaqueBlock(), tirx.transform.FlattenBuffer(), tirx.transform.VectorizeLoop()),
+    tirx.transform.StorageRewrite(),
+)
+"""The passes of TVM up to the one that places allocations."""
 
 
 def number(value: float) -> Any:
@@ -75,6 +87,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "softmax": ((3, 20, 48), lambda emit, data: emit(op.nn.softmax(data))),
     "softmax of a prime length": ((3, 20, 37), lambda emit, data: emit(op.nn.softmax(data))),
     "softmax of a long prime length": ((3, 20, 131), lambda emit, data: emit(op.nn.softmax(data))),
+    "softmax of a long odd length": ((200, 275), lambda emit, data: emit(op.nn.softmax(data))),
     "logarithm of softmax": ((3, 20, 48), lambda emit, data: emit(op.nn.log_softmax(data))),
     "softmax of few long rows": ((2, 4096), lambda emit, data: emit(op.nn.softmax(data))),
     "layer norm of TVM": (
@@ -99,6 +112,21 @@ def network(name: str) -> Any:
     return builder.get()
 
 
+def allocations(function: Any) -> int:
+    """Return how often a function allocates memory, as the virtual machine runs it."""
+    around: list[Any] = []
+
+    def visit(loop: Any) -> None:
+        allocated: list[Any] = []
+        tvm_ffi.structural_walk(loop.body, (tirx.AllocBuffer, allocated.append))
+        if any(math.prod(map(int, each.buffer.shape)) >= LEAST_ALLOCATED for each in allocated):
+            around.append(int(loop.extent))
+
+    lowered = tvm.transform.Sequential(LOWERING)(tvm.IRModule({"main": function}))["main"]
+    tvm_ffi.structural_walk(lowered.body, (tirx.For, visit))
+    return math.prod(around)
+
+
 def case(name: str, target: Any) -> dict[str, Any]:
     fusion = (transform.FuseOps(fuse_opt_level=2), transform.FuseTIR(), ExpandMath())
     with target, tvm.transform.PassContext(opt_level=4):
@@ -116,6 +144,7 @@ def case(name: str, target: Any) -> dict[str, Any]:
         "well_formed": bool(relax.analysis.check_well_formed(grouped)),
         "same": bool(np.allclose(expected, actual, rtol=1e-5, atol=1e-5 * float(np.abs(expected).max()))),
         "vectors": "T.vectorized(" in rows.script(),
+        "allocations": max(map(allocations, functions)),
         "widened": 'T.Select(T.Cast("int32", ' in rows.script(),
     }
 

@@ -1,15 +1,16 @@
 """Schedules for CPUs. TVM's default pipeline leaves every function there as the plain loops of its definition.
 
-``ScheduleCPU`` gives every ``topk`` of few numbers loops that sort nothing (``top_k.py``), and takes the functions of a
-module one by one. The phases of one function, in ``Scheduler.run``:
+``ScheduleCPU`` gives every ``topk`` of few numbers loops that sort nothing (``top_k.py``) and every ``cumsum`` of
+columns loops over rows (``cumulative_sums.py``), and takes the functions of a module one by one. The phases of one
+function, in ``Scheduler.run``:
 
 1. **Inline** (``scheduler.py``): cheap elementwise blocks move into the blocks that read them, padding that copies too.
 2. **Find the sum**: a function with one sum of products goes on with 3, a reduction of one operand with
    ``reductions.py`` (``limits.py``), an elementwise function with vectors along its last axis or, where it is uniform
    (``elementwise.py``), along all (``parts.py``, ``transposes.py`` where that axis is scattered in memory). A grouped
    convolution is written over groups first (``groups.py``), an attention has a schedule of its own (``attention.py``),
-   and a depthwise convolution slides a window (``windows.py``). Loops that TVM wrote out start no threads for little
-   work (``small_loops.py``).
+   places of extremes too (``places.py``), and a depthwise convolution slides a window (``windows.py``). Loops that TVM
+   wrote out start no threads for little work (``small_loops.py``).
 3. **Choose a tile** (``tiling.py``): as many vectors and rows of sums as stay in registers (``registers.py``), by an
    estimate of loads, stalls and evictions for each shape.
 4. **Pack the weights**: constants get the layout in which a tile reads them one after another; ``schedule_cpu.py``

@@ -13,6 +13,8 @@ from tvm.sym import Analyzer, detect_linear_equation
 
 from .accesses import mentions, substitute
 from .overlap import INDEX
+from .sizes import largest_divisor
+from .tiling import MIN_LANES
 
 REPEATS = (2, 3, 4)
 """Numbers of neighbours that resizes to the nearest element repeat."""
@@ -29,12 +31,29 @@ def is_uniform(schedule: Any, block: Any) -> bool:
 
 def can_be_flat(schedule: Any, block: Any) -> bool:
     """Return True if vectors of a uniform block may go on in the next row, and the last one overlap."""
+    is_plain = all(str(axis.dom.extent.ty) == INDEX for axis in schedule.get(block.block_rv).iter_vars)
+    return is_plain and has_equal_shapes(schedule, block) and can_be_computed_twice(schedule, block.block_rv)
+
+
+def has_equal_shapes(schedule: Any, block: Any) -> bool:
+    """Return True if a block reads buffers of the shape of its result; a row of a longer one ends elsewhere."""
     statement = schedule.get(block.block_rv)
     shape = list(statement.writes[0].source.shape)
-    # A row of a longer operand ends elsewhere, so that a vector beyond it would be gathered.
-    is_equal = all(tvm_ffi.structural_equal(list(read.source.shape), shape) for read in statement.reads)
-    is_plain = all(str(axis.dom.extent.ty) == INDEX for axis in statement.iter_vars)
-    return is_equal and is_plain and can_be_computed_twice(schedule, block.block_rv)
+    return all(tvm_ffi.structural_equal(list(read.source.shape), shape) for read in statement.reads)
+
+
+def uniform_lanes(schedule: Any, block: Any, most: int) -> int:
+    """Return the elements of a vector along all axes as one, of ``most`` in a register; 0 if TVM sees no such vectors.
+
+    TVM divides the place of an element by the elements of a vector for each axis whose stride is a multiple of them. It
+    sees that elements are neighbours if it does so for all axes or for none.
+    """
+    sizes = block.dom()
+    lanes = largest_divisor(math.prod(sizes), most)
+    divides = {math.prod(sizes[axis:]) % lanes == 0 for axis in range(1, len(sizes))}
+    is_mixed = len(divides) > 1
+    lanes = math.gcd(sizes[-1], lanes) if is_mixed else lanes
+    return lanes if has_equal_shapes(schedule, block) and (lanes >= MIN_LANES or not is_mixed) else 0
 
 
 def repeats(statement: Any) -> int:

@@ -16,11 +16,12 @@ from .constants import constant_arguments, digest, entries, is_call_tir, tensor,
 from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
 from .limits import with_finite_limits
 from .open_sizes import OpenScheduler
+from .operator_loops import write_loops
+from .places import find_places
 from .registers import Registers
 from .scheduler import Scheduler
 from .small_loops import run_small_loops_alone
 from .tiling import Settings
-from .top_k import select_top_k
 
 PACKED = "_packed"
 """End of the name of a function that reads weights in another layout."""
@@ -55,7 +56,7 @@ def ScheduleCPU(  # noqa: N802
     default = Settings(rows, vectors, keep_weights, prefetch)
 
     def schedule(module: Any, registers: Registers) -> Any:
-        module = select_top_k(module)
+        module = write_loops(module)
         settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
         packed: dict[str, _PackedFunction] = {}
         constants = {name: frozenset(found) for name, found in constant_arguments(module).items()} if pack else {}
@@ -105,6 +106,8 @@ def _schedule(
 ) -> tuple[Any, Mapping[int, Packing]]:
     if is_attention(function):
         return schedule_attention(function, registers), {}
+    if (places := find_places(function)) is not None:
+        return places.with_attr(SCHEDULED, True), {}
     function = run_small_loops_alone(function)
     finite, restored = with_finite_limits(function)
     schedule = s_tir.Schedule(finite)

@@ -13,13 +13,21 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
-from .accesses import element_bits
+from .accesses import element_bits, substitute
 from .cpu_pass import SCHEDULED, cpu_pass, unscheduled
 from .elementwise import can_be_computed_twice
 from .limits import with_finite_limits
-from .overlap import overlap_tiles, widen_reductions
+from .overlap import INDEX, overlap_tiles, widen_reductions
 from .registers import Registers
-from .sizes import MIN_PARALLEL_ELEMENTS, dividing_lanes, largest_divisor, vector_lanes
+from .sizes import (
+    CHUNKS,
+    CHUNKS_OF_A_THREAD,
+    MIN_PARALLEL_ELEMENTS,
+    dividing_lanes,
+    largest_divisor,
+    part_count,
+    row_lanes,
+)
 from .tiling import MIN_LANES
 
 ACCUMULATORS = 4
@@ -29,6 +37,9 @@ LEAST_STEPS = 2
 
 MOST_PADDING = 1 / 8
 """Most elements that a row may be longer for that, as a share of it."""
+
+LEAST_ALLOCATED = 256
+"""Elements of 32 bits that TVM allocates at run time; it has place for fewer on the stack (``kMaxStackAlloca``)."""
 
 MIN_ROWS = 16
 """Number of rows from which the rows of a large kernel are enough work for all threads."""
@@ -51,7 +62,7 @@ def _scheduled(function: Any, registers: Registers) -> Any:
     if dtype == "bool":
         return function
     finite, restored = with_finite_limits(function)
-    scheduler = _RowScheduler(finite, lanes=registers.bits // element_bits(dtype))
+    scheduler = _RowScheduler(finite, lanes=registers.bits // element_bits(dtype), threads=registers.threads)
     try:
         return restored(scheduler.run()) if scheduler.fits() else function
     except s_tir.schedule.ScheduleError:
@@ -61,8 +72,8 @@ def _scheduled(function: Any, registers: Registers) -> Any:
 class _RowScheduler:
     """Schedules one function whose blocks share their rows, the last block being elementwise."""
 
-    def __init__(self, function: Any, *, lanes: int) -> None:
-        self._schedule, self._lanes = s_tir.Schedule(function), lanes
+    def __init__(self, function: Any, *, lanes: int, threads: int) -> None:
+        self._schedule, self._lanes, self._threads = s_tir.Schedule(function), lanes, threads
         self._accumulators = ACCUMULATORS
         self._blocks = normalize_prim_func(self._schedule) or []
 
@@ -98,7 +109,10 @@ class _RowScheduler:
         for step in steps:
             self._vectorize(step)
         self._vectorize_last_loop(last)
-        return overlap_tiles(schedule.mod["main"]).with_attr(SCHEDULED, True)
+        function = overlap_tiles(schedule.mod["main"])
+        if self._blocks[-1].dom()[-1] >= LEAST_ALLOCATED:
+            function = _in_chunks(function, self._threads)
+        return function.with_attr(SCHEDULED, True)
 
     def _widen_reductions(self) -> None:
         """Give reductions of a size that no vector divides a multiple of the elements of a vector as their size.
@@ -106,7 +120,7 @@ class _RowScheduler:
         The elements of all accumulators are one vector: only then they are neighbours also where they overlap.
         """
         length, lanes = self._blocks[-1].dom()[-1], self._lanes
-        if vector_lanes(length, lanes) == dividing_lanes(length, lanes):
+        if row_lanes(length, lanes) == dividing_lanes(length, lanes):
             return
         padded = -(-length // (ACCUMULATORS * lanes)) * ACCUMULATORS * lanes
         if length < LEAST_STEPS * ACCUMULATORS * lanes or padded - length > MOST_PADDING * length:
@@ -190,10 +204,27 @@ class _RowScheduler:
 
     def _vectorize_last_loop(self, step: Any) -> None:
         schedule, loop = self._schedule, self._schedule.get_loops(step)[-1]
-        lanes_of = vector_lanes if can_be_computed_twice(schedule, step) else dividing_lanes
+        lanes_of = row_lanes if can_be_computed_twice(schedule, step) else dividing_lanes
         lanes = lanes_of(int(schedule.get(loop).extent), self._lanes)
         if lanes >= MIN_LANES:
             schedule.vectorize(schedule.split(loop, [None, lanes])[1])
+
+
+def _in_chunks(function: Any, threads: int) -> Any:
+    """Return a function whose threads share chunks of rows; TVM allocates what a row needs once for each chunk."""
+
+    def split(loop: Any) -> Any:
+        if loop.kind != tirx.ForKind.PARALLEL:
+            return loop
+        rows = int(loop.extent)
+        size = max(1, rows // max(CHUNKS, CHUNKS_OF_A_THREAD * threads))
+        chunk, row, zero = tirx.Var("chunk", INDEX), tirx.Var("row", INDEX), tirx.IntImm(INDEX, 0)
+        whole, begin = tirx.IntImm(INDEX, size), chunk * size
+        body = substitute(loop.body, {loop.loop_var: begin + row})
+        inner = tirx.For(row, zero, tirx.min(whole, rows - begin) if rows % size else whole, tirx.ForKind.SERIAL, body)
+        return tirx.For(chunk, zero, tirx.IntImm(INDEX, part_count(rows, size)), loop.kind, inner)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, split)))
 
 
 def _is_expensive(statement: Any) -> bool:

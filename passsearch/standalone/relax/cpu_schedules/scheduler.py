@@ -14,7 +14,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, count_bindings, count_reads, element_bits
 from .edits import KEPT, STEP_ELEMENTS, WIDENED
-from .elementwise import can_be_computed_twice, can_be_flat, is_uniform, repeats
+from .elementwise import can_be_computed_twice, can_be_flat, is_uniform, repeats, uniform_lanes
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles, read_repeated_columns, widen_reductions
@@ -206,13 +206,12 @@ class Scheduler:
         is_plain = len(loops) == len(block.iters)
         parts = Parts.find(schedule.get(block.block_rv), lanes=self._lanes) if is_plain and len(loops) > 1 else None
         if is_plain and (parts or not is_uniform(schedule, block)):
-            outer, count = self._vectorize_last(block, loops, parts)
+            outer, count, is_one = *self._vectorize_last(block, loops, parts), False
         else:
-            size = math.prod(block.dom())
-            lanes = largest_divisor(size, self._lanes)
+            size, uniform = math.prod(block.dom()), uniform_lanes(schedule, block, self._lanes) if is_plain else 0
+            lanes = uniform or largest_divisor(size, self._lanes)
             outer, count = schedule.fuse(*loops), size // lanes
-            # TVM does not see that 5 to 7 elements that go on in the next row are neighbours, and reads one by one.
-            # A loop over single elements is left to LLVM, which makes vectors of it.
+            # TVM does not see that 5 to 7 elements that go on in the next row are neighbours; LLVM sees single ones.
             is_odd = lanes > 1 and (lanes < MIN_LANES or self._lanes % lanes > 0)
             if is_odd and MIN_LANES <= self._lanes <= size and is_plain and can_be_flat(self._schedule, block):
                 lanes, count = self._lanes, part_count(size, self._lanes)
@@ -220,9 +219,10 @@ class Scheduler:
             if lanes >= MIN_LANES:
                 outer, vector = schedule.split(outer, [None, lanes])
                 schedule.vectorize(vector)
+            is_one = uniform > 0 and len(loops) > 1 and block.name not in self._flat  # then TVM sees neighbours
         if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
-            chunk, _ = schedule.split(outer, [chunk_count(count, self._registers.threads), None])
-            schedule.parallel(chunk)
+            count = chunk_count(count, self._registers.threads)
+            schedule.parallel(outer if is_one else schedule.split(outer, [count, None])[0])
 
     def _vectorize_last(self, block: Any, loops: list[Any], parts: Parts | None) -> tuple[Any, int]:
         """Schedule the last axis of a block; return the loops around vectors or tiles as one loop, and its size.

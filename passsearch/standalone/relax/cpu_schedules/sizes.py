@@ -20,6 +20,9 @@ FEW_THREADS = 4
 LONG_HALF = 8
 """Half of a register of 16 elements, 512 bits in float32. Half of a shorter one gains nothing over 5 to 7 elements."""
 
+LONG_ROW = 4
+"""Vectors from which one more costs a row less than halves of vectors do."""
+
 MIN_PARALLEL_ELEMENTS = 4096
 """Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
 
@@ -45,6 +48,16 @@ def vector_lanes(size: int, most: int) -> int:
     """
     lanes = dividing_lanes(size, most)
     return most if size >= most > 2 * lanes else lanes
+
+
+def row_lanes(size: int, most: int) -> int:
+    """Return the elements of a vector along a row that is reduced: all of a register unless a short row has others.
+
+    LLVM loads, adds up and stores vectors of 5 to 7 elements in two or three parts.
+    """
+    lanes = vector_lanes(size, most)
+    is_short = size < LONG_ROW * most and lanes.bit_count() == 1
+    return lanes if is_short or size < most else most
 
 
 def all_divisors(size: int) -> list[int]:

@@ -13,9 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import tvm
 from tvm import relax, tirx
-from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.script import tirx as T  # noqa: N812 - TVM's scripts have this name
 
 from .cpu_pass import FUSES_WITH_NOTHING, SCHEDULED
@@ -30,50 +28,22 @@ LOWEST, NAN = -(1 << 31), (1 << 31) - 2
 """The key below that of every number, and the key of NaN."""
 
 
-def select_top_k(module: Any) -> Any:
-    """Return the module with a function of loops for each ``topk`` of few float32 numbers along the last axis."""
-    writer = _Writer(module)
-    for name, function in module.functions_items():
-        if isinstance(function, relax.Function):
-            changed = writer.visit_expr(function)
-            if not changed.same_as(function):
-                writer.builder_.update_func(name, changed)
-    if not writer.is_changed:
-        return module
-    return relax.transform.DeadCodeElimination()(writer.builder_.finalize())
-
-
-@mutator
-class _Writer(PyExprMutator):  # type: ignore[misc]
-    """Replaces every ``topk`` that has few numbers."""
-
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
-        self.is_changed = False
-
-    def visit_call_(self, call: Any) -> Any:
-        call = self.visit_expr_post_order(call)
-        if not isinstance(call.op, tvm.ir.Op) or call.op.name != "relax.topk":
-            return call
-        sizes, count = _sizes(call.args[0]), int(call.attrs.k)
-        rank = len(sizes)
-        if not rank or int(call.attrs.axis) % rank != rank - 1 or not _pays(sizes[-1], count):
-            return call
-        return self._selected(call, sizes, count)
-
-    def _selected(self, call: Any, sizes: list[int], count: int) -> Any:
-        self.is_changed = True
-        rows, places = math.prod(sizes[:-1]), str(call.attrs.dtype)
-        loops = _loops(rows, sizes[-1], count, places, is_largest=bool(call.attrs.largest))
-        data = self.builder_.emit(relax.op.reshape(call.args[0], [rows, sizes[-1]]))
-        types = [relax.TensorType([rows, count], dtype) for dtype in ("float32", places)]
-        found = self.builder_.emit(relax.call_tir(self.builder_.add_func(loops, "topk"), [data], types))
-        shape = [*sizes[:-1], count]
-        values, indices = (
-            self.builder_.emit(relax.op.reshape(self.builder_.emit(relax.TupleGetItem(found, at)), shape))
-            for at in (0, 1)
-        )
-        return {"both": relax.Tuple([values, indices]), "values": values, "indices": indices}[call.attrs.ret_type]
+def select_top_k(builder: Any, call: Any) -> Any | None:
+    """Return what stands for a ``topk`` of few float32 numbers along the last axis; ``None`` for another one."""
+    sizes, count = _sizes(call.args[0]), int(call.attrs.k)
+    rank = len(sizes)
+    if not rank or int(call.attrs.axis) % rank != rank - 1 or not _pays(sizes[-1], count):
+        return None
+    rows, places = math.prod(sizes[:-1]), str(call.attrs.dtype)
+    loops = _loops(rows, sizes[-1], count, places, is_largest=bool(call.attrs.largest))
+    data = builder.emit(relax.op.reshape(call.args[0], [rows, sizes[-1]]))
+    types = [relax.TensorType([rows, count], dtype) for dtype in ("float32", places)]
+    found = builder.emit(relax.call_tir(builder.add_func(loops, "topk"), [data], types))
+    shape = [*sizes[:-1], count]
+    values, indices = (
+        builder.emit(relax.op.reshape(builder.emit(relax.TupleGetItem(found, at)), shape)) for at in (0, 1)
+    )
+    return {"both": relax.Tuple([values, indices]), "values": values, "indices": indices}[call.attrs.ret_type]
 
 
 def _sizes(data: Any) -> list[int]:

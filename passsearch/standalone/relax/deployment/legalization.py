@@ -7,6 +7,7 @@
   added in 32 bits here, as by ONNX Runtime and PyTorch; a GPU's kernels choose that themselves.
 * The largest of numbers that are all minus infinity becomes the lowest finite number, from which TVM starts, and the
   smallest likewise. Here both start from infinity. Their place is -1 then; here it is 0.
+* A softmax divides each exponential by the sum. Here it multiplies by the reciprocal on a CPU.
 * A logarithm of softmax computes each exponential inside its sum, without vectors. Here it stores them on a CPU.
 * ``maximum``, ``minimum``, ``clip`` and ``relu`` lose NaN where it is a comparison's first operand; NaN's sign is 0.
   Here all of them keep NaN, as numpy, PyTorch and ONNX Runtime do. The largest and the smallest number of an axis or a
@@ -30,6 +31,9 @@ from tvm.relax.utils import gen_call_tir_inputs
 ATTRIBUTE, LEVEL = "FLegalize", 11
 """Attribute of operators that ``LegalizeOps`` reads; TVM's own values have level 10."""
 
+PLACES = "passsearch.places"
+"""Attribute of a function that computes places of extremes: the name of its operator (``cpu_schedules/places.py``)."""
+
 NARROW = ("float16", "bfloat16")
 POOLS = ("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d")
 PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")))
@@ -37,7 +41,7 @@ PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3
 
 SUMS = (
     *(f"relax.{name}" for name in ("mean", "prod", "std", "sum", "variance")),
-    *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "rms_norm", "softmax")),
+    *(f"relax.nn.{name}" for name in ("group_norm", "instance_norm", "rms_norm")),
     *(f"relax.nn.{kind}avg_pool{rank}d" for rank in (1, 2, 3) for kind in ("", "adaptive_")),
 )
 """Other operators that add numbers."""
@@ -151,6 +155,16 @@ def _wide_layer_norm(compute: Any, _dtype: str) -> Any:
     return norm
 
 
+def _softmax(_compute: Any, dtype: str) -> Any:
+    """Return a softmax that multiplies by the reciprocal of each sum, which is 1 or more; divisions take longer."""
+
+    def softmax(data: Any, axis: int) -> Any:
+        exponentials = topi.exp(data - topi.max(data, axis, keepdims=True))
+        return exponentials * (tirx.const(1.0, "float32") / topi.sum(exponentials, axis, keepdims=True))
+
+    return _in_float32(softmax, dtype) if dtype in NARROW else softmax
+
+
 def _log_softmax(_compute: Any, dtype: str) -> Any:
     """Return a logarithm of softmax that stores its exponentials, so that schedules compute them in vectors."""
 
@@ -176,6 +190,12 @@ def _from_infinity(function: Any) -> Any:
         return number
 
     return tvm_ffi.structural_map(function, (tirx.FloatImm, replace))
+
+
+def _places(name: str, function: Any) -> Any:
+    """Return the loops of places, which begin with infinity, on a CPU with the name of their operator."""
+    loops = _from_infinity(function)
+    return loops.with_attr(PLACES, name) if _is_cpu() else loops
 
 
 def _keeping_nan(function: Any) -> Any:
@@ -225,6 +245,7 @@ def replace_functions() -> None:
     _replace("relax.nn.layer_norm", compute=_wide_layer_norm, dtypes=("float64",))
     for name in SUMS:
         _replace(name, compute=_in_float32, dtypes=NARROW, applies=_is_cpu)
+    _replace("relax.nn.softmax", compute=_softmax, dtypes=(*NARROW, "float32"), applies=_is_cpu)
     _replace("relax.nn.log_softmax", compute=_log_softmax, dtypes=(*NARROW, "float32"), applies=_is_cpu)
     for name in PRODUCTS:
         _replace_product(name)
@@ -233,5 +254,5 @@ def replace_functions() -> None:
         _replace(name, loops=_keeping_nan)
     for name in ("relax.max", "relax.min", *POOLS):
         _replace(name, loops=_from_infinity)
-    for name in ("relax.argmax", "relax.argmin"):
-        _replace(name, compute=_first_place, loops=_from_infinity)
+    for name in ("argmax", "argmin"):
+        _replace(f"relax.{name}", compute=_first_place, loops=functools.partial(_places, name))
