@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,8 @@ _REGISTERS, _FRAME = 0x2F, 0x11
 """Attributes of kernels in ``.nv.info``: registers of a thread, and bytes of its stack."""
 _WITH_VALUES = 4
 """Format of an attribute that a number of bytes follow."""
-_MULTIPLY = 0x23C
-"""The lower twelve bits of HMMA, the instruction of tensor cores for 16 bits, from sm_75 to sm_90."""
+_MULTIPLY, _COPY = 0x23C, 0xFAE
+"""The lower twelve bits of HMMA, by which tensor cores multiply 16 bits from sm_75 to sm_90, and of LDGSTS."""
 _INSTRUCTION_BYTES = 16
 
 
@@ -35,12 +36,14 @@ class Kernel:
         stack_bytes: Memory of a thread for what registers do not hold: spills, and arrays with open indices.
         shared_bytes: Shared memory of a block, of fixed size.
         tensor_instructions: Instructions for tensor cores in the code.
+        copies: Instructions in it that copy into shared memory and do not wait (``cp.async``).
     """
 
     registers: int
     stack_bytes: int
     shared_bytes: int
     tensor_instructions: int
+    copies: int
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,11 @@ def _kernels(content: bytes, sections: Mapping[str, tuple[int, ...]]) -> Iterato
     for section, (*_, place, size, _, _, _, _) in sorted(sections.items()):
         if section.startswith(".text."):
             name = section.removeprefix(".text.")
-            words = (content[at] | content[at + 1] << 8 for at in range(place, place + size, _INSTRUCTION_BYTES))
+            starts = range(place, place + size, _INSTRUCTION_BYTES)
+            words = Counter((content[at] | content[at + 1] << 8) & 0xFFF for at in starts)
             shared = sections.get(f".nv.shared.{name}", (0,) * 10)[5]
             registers, stack = (values.get((name, each), 0) for each in (_REGISTERS, _FRAME))
-            yield name, Kernel(registers, stack, shared, sum(word & 0xFFF == _MULTIPLY for word in words))
+            yield name, Kernel(registers, stack, shared, words[_MULTIPLY], words[_COPY])
 
 
 def _attributes(content: bytes, sections: Mapping[str, tuple[int, ...]]) -> dict[tuple[str, int], int]:

@@ -76,8 +76,8 @@ static ucontext_t scheduler;
 static int current, waiting;
 static unsigned barrier;
 static bool stuck_check;
-extern "C" long conflicts, loads, multiplications;
-long conflicts, loads, multiplications;
+extern "C" long conflicts, loads, multiplications, copies;
+long conflicts, loads, multiplications, copies;
 
 static void yield() { swapcontext(&contexts[current], &scheduler); }
 static void __syncthreads() {
@@ -154,6 +154,27 @@ template <class T> static void multiply(int steps, float **sums, std::vector<uns
       }
   });
 }
+// cp.async: a thread's copies happen when it waits for their group, the latest time that is allowed.
+struct Copy { char *into; const char *from; int bytes; };
+static std::vector<std::vector<std::vector<Copy>>> groups;
+static std::vector<std::vector<Copy>> open_groups;
+static void copy_later(void *into, const void *from, int bytes, bool wanted) {
+  if (uintptr_t(into) % bytes || (wanted && uintptr_t(from) % bytes)) {
+    fprintf(stderr, "cp.async is not aligned\n"); abort();
+  }
+  ++copies;
+  if (wanted) open_groups[current].push_back({(char *)into, (const char *)from, bytes});
+  else memset(into, 0, bytes);
+}
+static void commit() { groups[current].push_back(open_groups[current]); open_groups[current].clear(); }
+static void wait_for(size_t left) {
+  auto &own = groups[current];
+  while (own.size() > left) {
+    for (const Copy &each : own.front()) memcpy(each.into, each.from, each.bytes);
+    own.erase(own.begin());
+  }
+}
+#define tvm_builtin_ptx_cp_async_commit_group_async_commit_group commit
 static uintptr_t __cvta_generic_to_shared(const void *pointer) { return uintptr_t(pointer); }
 """
 
@@ -170,6 +191,7 @@ static void run(dim3 grid, dim3 block, bool backwards, void (*function)()) {
   for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) {
     contexts.assign(number, {}); threads.resize(number); ended.assign(number, false);
     warps.assign((number + 31) / 32, {}); waiting = 0;
+    groups.assign(number, {}); open_groups.assign(number, {});
     for (int each = 0; each < number; ++each) {
       threads[each] = {each % block.x, each / block.x % block.y, each / block.x / block.y};
       getcontext(&contexts[each]);
@@ -194,6 +216,8 @@ static void run(dim3 grid, dim3 block, bool backwards, void (*function)()) {
 
 _ASM = re.compile(r"__asm__ __volatile__\(")
 _KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(([^)]*)\) \{')
+_COPY = re.compile(r"(ptx_cp_async_legacy_(pred_)?c[ag]_(\d+)_(\d+)_(\d+))\b")
+_WAIT = re.compile(r"(tvm_builtin_ptx_cp_async_wait_group_async_wait_group_(\d+))\b")
 _OPERAND = re.compile(r'"=?[rfl]"\(')
 
 
@@ -216,7 +240,7 @@ class Emulation:
         self.parameters = {name: re.findall(r"(\w+)\* __restrict__ (\w+?)_ptr", text) for name, text in found}
         entries = "".join(_entry(name, parameters) for name, parameters in self.parameters.items())
         program, library = folder / "kernels.cc", folder / "kernels.so"
-        program.write_text(_PREAMBLE + code + _RUN + entries)
+        program.write_text(_PREAMBLE + _copies(source) + code + _RUN + entries)
         options = ["-std=c++20", "-O1", "-w", "-fpermissive", "-shared", "-fPIC"]
         command = ["g++", *options, str(program), "-o", str(library)]
         subprocess.run(command, check=True)
@@ -245,7 +269,11 @@ class Emulation:
         self._library[f"run_{name}"](*sizes, int(backwards), *pointers)
 
     def count(self, name: str) -> int:
-        """Return how many ``conflicts`` of banks, ``loads`` by ldmatrix or ``multiplications`` of warps there were."""
+        """Return how many conflicts of banks there were, or what warps and threads did.
+
+        Args:
+            name: ``conflicts``, ``loads`` by ldmatrix, ``multiplications``, or ``copies`` by cp.async.
+        """
         return int(ctypes.c_long.in_dll(self._library, name).value)
 
 
@@ -260,6 +288,20 @@ def _entry(name: str, parameters: Sequence[tuple[str, str]]) -> str:
         f'extern "C" void run_{name}(int a, int b, int c, int d, int e, int f, int backwards, {arguments}) {{\n'
         f"  {stores}\n  run({{a, b, c}}, {{d, e, f}}, backwards, call_{name});\n}}\n"
     )
+
+
+def _copies(source: str) -> str:
+    """Return the functions by which the kernels of a program copy into shared memory."""
+    made = ""
+    for name, predicate, size, into, start in sorted(set(_COPY.findall(source))):
+        last, wanted = (", int wanted", "wanted") if predicate else ("", "true")
+        made += (
+            f"static void {name}(void *into, int at, const void *from, int start{last}) {{\n"
+            f"  copy_later((char *)into + at * {into}, (const char *)from + start * {start}, {size}, {wanted});\n}}\n"
+        )
+    for name, left in sorted(set(_WAIT.findall(source))):
+        made += f"static void {name}() {{ wait_for({left}); }}\n"
+    return made
 
 
 def _translate(code: str) -> str:

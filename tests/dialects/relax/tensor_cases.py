@@ -8,6 +8,7 @@ the CPU with the descriptions of the instructions in their place, and the device
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from tvm.relax import op, transform
 from tvm.s_tir import TensorIntrin
 
 from passsearch.standalone.relax.deployment import cuda_libraries
+from passsearch.standalone.relax.deployment.code_generation import ASYNC_COPIES
 from passsearch.standalone.relax.gpu_schedules import ScheduleGPU, instructions
 from passsearch.standalone.relax.gpu_schedules.tensor_products import TensorProducts, capability
 from passsearch.standalone.relax.gpu_schedules.tensor_tiles import TILES, parse_tensor_tile
@@ -34,6 +36,14 @@ from passsearch.standalone.relax.gpu_schedules.tensor_tiles import TILES, parse_
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20}
 """Largest relative deviation by one rounding; of a sum in float32 for results in it."""
 NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
+
+
+FAULTS = {
+    "without barriers": r"__syncthreads\(\);",
+    "without waits": r"tvm_builtin_ptx_cp_async_wait_group_async_wait_group_\d+\(\);",
+    "with one row for all": r"\(\(int\)threadIdx\.x\) & (?=15)",
+}
+"""What is left out of device code, which then must not compute the same."""
 
 
 @dataclass(frozen=True)
@@ -148,12 +158,23 @@ def descriptions(dtype: str) -> Iterator[None]:
         TensorIntrin.register(name, each.desc, each.impl, override=True)
 
 
+def without_pipeline(function: Any) -> Any:
+    """Return a function whose rounds of a sum run one after the other."""
+
+    def plain(loop: Any) -> Any:
+        if "software_pipeline_stage" not in loop.annotations:
+            return loop
+        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, loop.body)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, plain)))
+
+
 def described(function: Any, tile: str | None, arch: str, dtype: str, values: Sequence[Any], result: Any) -> None:
     """Run the scheduled loops of a function on the CPU."""
     with descriptions(dtype):
         rule = TensorProducts(parse_tensor_tile(tile) if tile else None)
         schedule = rule.schedule(function, capability(target_for(arch)))
-    runnable = in_turn(schedule.mod["main"]).with_attr("global_symbol", "main")
+    runnable = in_turn(without_pipeline(schedule.mod["main"])).with_attr("global_symbol", "main")
     library = tvm.compile(tvm.IRModule({"main": runnable}), target=CPU)
     arrays = [tvm.runtime.tensor(each) for each in (*values, result)]
     library["main"](*arrays)
@@ -163,7 +184,7 @@ def described(function: Any, tile: str | None, arch: str, dtype: str, values: Se
 def compiled(function: Any, rule: str | None, arch: str, library: Path) -> tuple[Any, str]:
     """Schedule and compile a function as the pass does; return it and the CUDA code."""
     target = target_for(arch)
-    with target:
+    with target, tvm.transform.PassContext(config={ASYNC_COPIES: True}):
         module = ScheduleGPU(rule)(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}))
         made = tvm.compile(module, target=tvm.target.Target(target, "llvm"))
     made.export_library(str(library))
@@ -180,8 +201,20 @@ def buffers_of(function: Any) -> dict[str, Any]:
     }
 
 
-def check(name: str, kernel: Kernel, *, dtype: str, arch: str, tile: str | None, folder: Path) -> dict[str, object]:
-    """Return how far both runs of a kernel are from numpy, as a share of what roundings explain."""
+def check(
+    name: str, kernel: Kernel, *, dtype: str, arch: str, tile: str | None, folder: Path, faults: bool = False
+) -> dict[str, object]:
+    """Return how far both runs of a kernel are from numpy, as a share of what roundings explain.
+
+    Args:
+        name: Name of the case.
+        kernel: The kernel.
+        dtype: Type of its inputs.
+        arch: Architecture that it is compiled for.
+        tile: Its tile; ``None`` for the usual one.
+        folder: Folder for the library.
+        faults: True to show, too, that device code with faults does not compute the same.
+    """
     random = np.random.default_rng(0)
     function = function_of(module_of(kernel, dtype))
     values = [(random.standard_normal(each) / 2).astype(NUMPY[dtype]) for each in kernel.shapes]
@@ -197,17 +230,27 @@ def check(name: str, kernel: Kernel, *, dtype: str, arch: str, tile: str | None,
     case["described"] = float(np.abs(found.astype(np.float64) - expected).max()) / bound
     library = folder / f"{len(list(folder.iterdir()))}.so"
     scheduled, source = compiled(function, tile, arch, library)
+    found = zeros_for(expected.shape, dtypes)
+    for way in ("forwards", "backwards"):
+        counts = emulate(source, scheduled, [*ordered, found], backwards=way == "backwards")
+        case[way] = float(np.abs(found.astype(np.float64) - expected).max()) / bound
+        found[...] = np.nan
+    for fault, lost in FAULTS.items() if faults else ():
+        assert re.search(lost, source), f"{fault}: nothing to leave out"
+        emulate(re.sub(lost, "", source), scheduled, [*ordered, found], backwards=False)
+        case[fault] = bool((np.abs(found.astype(np.float64) - expected) <= bound).all())
+    return {**case, **counts, "file": library.name}
+
+
+def emulate(source: str, scheduled: Any, arrays: Sequence[Any], *, backwards: bool) -> dict[str, int]:
+    """Run the device code of a function on its arrays; return what was counted."""
     with tempfile.TemporaryDirectory() as scratch:
         emulation = Emulation(source, Path(scratch))
-    for way in ("forwards", "backwards"):
-        found = zeros_for(expected.shape, dtypes)
-        names = [each.name for each in scheduled.params]
-        arrays = {**buffers_of(scheduled), **dict(zip(names, [*ordered, found], strict=True))}
-        for each, sizes in zip(sorted(emulation.parameters), extents(scheduled), strict=True):
-            emulation.run(each, sizes, arrays, backwards=way == "backwards")
-        case[way] = float(np.abs(found.astype(np.float64) - expected).max()) / bound
-    counts = {each: emulation.count(each) for each in ("conflicts", "loads", "multiplications")}
-    return {**case, **counts, "file": library.name}
+    named = dict(zip([each.name for each in scheduled.params], arrays, strict=True))
+    named |= buffers_of(scheduled)
+    for each, sizes in zip(sorted(emulation.parameters), extents(scheduled), strict=True):
+        emulation.run(each, sizes, named, backwards=backwards)
+    return {each: emulation.count(each) for each in ("conflicts", "loads", "multiplications", "copies")}
 
 
 FEW = [
@@ -216,21 +259,20 @@ FEW = [
     ("residual", (33, 41, 264), "bfloat16", "sm_90", "2x1x16x32x32x4t"),
 ]
 MANY = [
-    *(
-        (kind, (33, 40, 72), dtype, arch, None)
-        for dtype, arch in (("float16", "sm_75"), ("float16", "sm_80"), ("bfloat16", "sm_80"))
-        for kind in kernels(1, 1, 1)
-    ),
-    *((kind, (19, 37, 24), "float16", "sm_86", "1x2x32x16x32x1t") for kind in kernels(1, 1, 1)),
+    *((kind, (33, 40, 72), "float16", "sm_80", None) for kind in kernels(1, 1, 1)),
+    *((kind, (19, 37, 24), "bfloat16", "sm_86", "1x2x32x16x32x1t") for kind in ("swish, cast", "convolution")),
+    *((kind, (19, 37, 24), "float16", "sm_75", "1x2x32x16x32x1t") for kind in ("turned right", "batched", "strided")),
     *(("bias, activation", (64, 64, 64), "float16", arch, None) for arch in ("sm_86", "sm_89", "sm_90")),
-    *(("bias, activation", (64, 64, 64), "bfloat16", arch, None) for arch in ("sm_86", "sm_89", "sm_90")),
-    *(("wide", (130, 136, 72), "float16", "sm_80", str(tile)) for tile in TILES),
-    *(("residual", (17, 40, 520), "float16", "sm_80", f"2x1x16x32x32x{parts}t") for parts in (2, 4)),
+    *(("product", (64, 64, 64), "bfloat16", arch, None) for arch in ("sm_80", "sm_89", "sm_90")),
+    *(("wide", (130, 136, 72), "float16", "sm_80", str(tile)) for tile in TILES[:3]),
+    ("residual", (17, 40, 520), "float16", "sm_75", "2x1x16x32x32x2t"),
 ]
+"""Kinds, sizes, types, architectures and tiles; the sizes of most are no multiples of a tile, or of a vector."""
 
 if __name__ == "__main__":
     cuda_libraries.prepare("cc")
     folder_of_files, group = Path(sys.argv[1]), {"few": FEW, "many": MANY}[sys.argv[2]]
     for kind, sizes, dtype, arch, tile in group:
-        case = check(kind, kernels(*sizes)[kind], dtype=dtype, arch=arch, tile=tile, folder=folder_of_files)
+        kernel, is_first = kernels(*sizes)[kind], (kind, sizes, dtype, arch, tile) == FEW[0]
+        case = check(kind, kernel, dtype=dtype, arch=arch, tile=tile, folder=folder_of_files, faults=is_first)
         print(json.dumps(case), flush=True)

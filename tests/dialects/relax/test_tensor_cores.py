@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from passsearch.frontends import resolve
+
 MOST_REGISTERS = 168
 """Of a thread, so that 384 threads fit a multiprocessor."""
 MOST_SHARED_BYTES = 49_152
@@ -35,11 +37,23 @@ def check(cases: Any, cuda_relax: Any, load_benchmark: Callable[[str], Any], tmp
 
 @pytest.mark.slow
 def test_products_in_16_bits_compute_the_same_on_tensor_cores(check: Callable[[str], Any]) -> None:
-    few = check("few")
-    assert len(few) == 3
+    first, *others = check("few")
+    assert len(others) == 2 and first["copies"] > 0
+    faults = [name for name in first if name.startswith("with")]
+    assert len(faults) == 3 and not any(first[name] for name in faults), first
 
 
 @pytest.mark.slow
 def test_every_kind_of_kernel_runs_on_tensor_cores_of_every_architecture(check: Callable[[str], Any]) -> None:
     many = check("many")
     assert {case["arch"] for case in many} == {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "tensor", "others"), [("bert_tiny", 17, 0), ("resnet_tiny", 16, 6)])
+def test_networks_with_products_in_float16_compute_about_the_same(
+    cases: Any, tmp_path: Path, name: str, tensor: int, others: int
+) -> None:
+    (case,) = cases("tensor_network_cases.py", str(resolve(f"zoo:{name}", folder=tmp_path).path))
+    assert (case["tensor"], len(case["others"])) == (tensor, others), case
+    assert 0 < case["deviation"] < 5e-3, case

@@ -19,8 +19,8 @@ from .tensor_tiles import TensorTile, usual_tensor_tile
 FIRST = {"float16": 75, "bfloat16": 80}
 """The first compute capability, times ten, whose tensor cores multiply a type."""
 
-STEPS = 80
-"""The first compute capability, times ten, that adds 16 terms at once; earlier ones add 8."""
+AMPERE = 80
+"""The first compute capability, times ten, that adds 16 terms at once, and copies into shared memory on its own."""
 
 
 class TensorProducts:
@@ -71,8 +71,8 @@ class TensorProducts:
         normalise(schedule, main)
         sizes = [int(schedule.get(loop).extent) for loop in schedule.get_loops(main)]
         tile = self.tile or usual_tensor_tile(sizes)
-        steps = 16 if capability >= STEPS else 8
-        found = tile.apply(schedule, main, inner, dtype=dtype, steps=steps)
+        is_new = capability >= AMPERE
+        found = tile.apply(schedule, main, inner, dtype=dtype, steps=16 if is_new else 8, has_copies=is_new)
         return found if found is not None and is_bound(found) else None
 
 

@@ -20,6 +20,9 @@ VECTOR = 8
 MOST_WARPS = 32
 """Warps that a block can have."""
 
+MOST_SHARED_BYTES = 49_152
+"""Shared memory of fixed size that a block can have on every device."""
+
 PRODUCTS, SHARED_BYTES, LOADED_BYTES = 1024, 128, 47
 """Products of 16 bits, bytes from shared memory, and bytes from the second-level cache, a clock and multiprocessor.
 
@@ -36,7 +39,8 @@ class TensorTile:
 
     The threads of a block load what the next steps of the sum need into shared memory, eight values at a time where
     these are neighbours in memory. Rows of shared memory are an odd multiple of 16 bytes apart, so that the eight rows
-    that ``ldmatrix`` reads at once lie in different banks. Sums are float32 and stay in registers; what comes after
+    that ``ldmatrix`` reads at once lie in different banks. From sm_80 on, the next steps are copied while the present
+    ones are multiplied. Sums are float32 and stay in registers; what comes after
     them is computed before they are written.
 
     Attributes:
@@ -59,7 +63,13 @@ class TensorTile:
         """Return the tile as an argument of ``ScheduleGPU``."""
         return "x".join(map(str, astuple(self))) + "t"
 
-    def apply(self, schedule: Any, main: Any, inner: list[bool], *, dtype: str, steps: int) -> Any:
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block, at most; rows of it are steps of one operand, or all rows or columns of a step."""
+        sizes = (self.row_warps * self.rows, self.column_warps * self.columns)
+        return sum(2 * max(size * (self.steps + VECTOR), (size + VECTOR) * self.steps) for size in sizes)
+
+    def apply(self, schedule: Any, main: Any, inner: list[bool], *, dtype: str, steps: int, has_copies: bool) -> Any:
         """Return the schedule, or ``None`` for a function of several results whose sums have parts.
 
         Args:
@@ -68,6 +78,7 @@ class TensorTile:
             inner: For A and B, True if values that follow each other along k are neighbours in memory.
             dtype: Type of the factors.
             steps: Terms of the sum that an instruction of the device adds at once.
+            has_copies: True if the device copies into shared memory while it computes (``cp.async``).
         """
         widths = [math.gcd(VECTOR, int(each.source.shape[-1])) for each in schedule.get(main).reads]
         tile = (self.row_warps * self.rows, self.column_warps * self.columns, self.steps * self.parts)
@@ -95,7 +106,13 @@ class TensorTile:
             loop = self._load_registers(schedule, main, place, middle, inner=inner[place])
             instructions[loop] = load(place, dtype, transposed=not inner[place])
         result = self._write(schedule, main, column_warp)
+        rounds = int(schedule.get(outer).extent)
         begin = schedule.decompose_reduction(main, outer)
+        if has_copies and rounds > 1 and 2 * self.shared_bytes <= MOST_SHARED_BYTES:
+            # Both operands of the next steps are copied while the present ones are multiplied.
+            schedule.annotate(outer, "software_pipeline_stage", [0, 0, 1])
+            schedule.annotate(outer, "software_pipeline_order", [0, 1, 2])
+            schedule.annotate(outer, "software_pipeline_async_stages", [0])
         for loop in (middle, row, column):
             schedule.unroll(loop)
         if self.parts == 1:
@@ -187,8 +204,8 @@ TILES = tuple(
 """Tiles of 16 to 128 rows and columns, the larger ones first.
 
 A warp's 64 by 32 sums take 64 registers of each thread, and the next factors 24; with addresses 128, so that two blocks
-of 256 threads share the 65,536 registers of a multiprocessor. 64 by 64 take 254. A block of them has 20 KB of shared
-memory, of the 48 that every device gives a block.
+of 256 threads share the 65,536 registers of a multiprocessor. 64 by 64 take 254. A block of them has 40 KB of shared
+memory for two rounds of steps, of the 48 that every device gives a block.
 """
 
 PARTS = (1, 2, 4, 8)
