@@ -45,7 +45,7 @@ def test_every_gpu_sequence_gives_device_code(cuda_relax: Toolchain, small_netwo
 
 @pytest.mark.slow
 def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tmp_path: Path, cubins: Any) -> None:
-    """DLight's rule for tensor cores includes ``mma.h``, which needs the headers of ``nvidia-cuda-crt``."""
+    """Code for tensor cores includes ``mma.h``, which needs the headers of ``nvidia-cuda-crt``."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float16[128, 128] x) => (float16[128, 128] y) { y = MatMul(x, w) }'
     )
@@ -56,10 +56,12 @@ def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tm
     with passsearch.session(
         tmp_path / "product.onnx", toolchain=cuda_relax.name, target=target, remember=False
     ) as evaluator:
-        built = evaluator.build_candidate(dialect("relax").baseline)
-        assert not isinstance(built, Failure), built
-        (cubin,) = cubins.read_cubins(built.folder / "network.so")
-        assert cubin.kernels
+        for candidate in (dialect("relax").baseline, load("relax").sequences["schedule-gpu"].candidate()):
+            built = evaluator.build_candidate(candidate)
+            assert not isinstance(built, Failure), built
+            (cubin,) = cubins.read_cubins(built.folder / "network.so")
+            (kernel,) = cubin.kernels.values()
+            assert kernel.tensor_instructions > 0, candidate.name
 
 
 @pytest.mark.slow

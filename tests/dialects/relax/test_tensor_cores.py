@@ -50,7 +50,7 @@ def test_every_kind_of_kernel_runs_on_tensor_cores_of_every_architecture(check: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "tensor", "others"), [("bert_tiny", 17, 0), ("resnet_tiny", 16, 6)])
+@pytest.mark.parametrize(("name", "tensor", "others"), [("bert_tiny", 17, 0), ("resnet_tiny", 15, 6)])
 def test_networks_with_products_in_float16_compute_about_the_same(
     cases: Any, tmp_path: Path, name: str, tensor: int, others: int
 ) -> None:

@@ -108,7 +108,8 @@ class TensorTile:
         result = self._write(schedule, main, column_warp)
         rounds = int(schedule.get(outer).extent)
         begin = schedule.decompose_reduction(main, outer)
-        if has_copies and rounds > 1 and 2 * self.shared_bytes <= MOST_SHARED_BYTES:
+        # Such copies have 4 bytes at least.
+        if has_copies and max(widths) > 1 and rounds > 1 and 2 * self.shared_bytes <= MOST_SHARED_BYTES:
             # Both operands of the next steps are copied while the present ones are multiplied.
             schedule.annotate(outer, "software_pipeline_stage", [0, 0, 1])
             schedule.annotate(outer, "software_pipeline_order", [0, 1, 2])
