@@ -3,8 +3,8 @@
 The instructions for a whole warp do what the PTX ISA says, on the registers of its 32 threads: ``mma.sync`` of 16 by 8
 results and ``ldmatrix``. So the place of every value in shared memory and registers is that of the device code, and is
 not taken from descriptions. Threads take turns at these instructions and at barriers only, forwards or backwards:
-kernels whose results depend on the order miss a barrier. Addresses of ``ldmatrix`` are checked, and conflicts of the
-banks of shared memory counted.
+kernels whose results depend on the order miss a barrier. Addresses of ``ldmatrix`` are checked, conflicts of the banks
+of shared memory counted, and arrays lie between fences that may not be changed.
 
 For scripts of this folder that run where TVM's Relax is.
 """
@@ -220,6 +220,9 @@ _COPY = re.compile(r"(ptx_cp_async_legacy_(pred_)?c[ag]_(\d+)_(\d+)_(\d+))\b")
 _WAIT = re.compile(r"(tvm_builtin_ptx_cp_async_wait_group_async_wait_group_(\d+))\b")
 _OPERAND = re.compile(r'"=?[rfl]"\(')
 
+FENCE = 4096
+"""Bytes before and after an array, which no kernel may change; a multiple of what addresses are multiples of."""
+
 
 class Emulation:
     """Kernels of one program, compiled for the CPU."""
@@ -265,8 +268,15 @@ class Emulation:
         sizes = [extents.get(f"{kind}.{axis}", 1) for kind in ("blockIdx", "threadIdx") for axis in "xyz"]
         arrays = [values[each] for _, each in self.parameters[name]]
         assert all(each.flags.c_contiguous for each in arrays)
-        pointers = [ctypes.c_void_p(each.ctypes.data) for each in arrays]
+        # NaN in every type of floats, so that what is read there shows in the result.
+        fenced = [np.full(each.nbytes + 2 * FENCE, 0xFF, np.uint8) for each in arrays]
+        for place, each in zip(fenced, arrays, strict=True):
+            place[FENCE : FENCE + each.nbytes] = each.reshape(-1).view(np.uint8)
+        pointers = [ctypes.c_void_p(each.ctypes.data + FENCE) for each in fenced]
         self._library[f"run_{name}"](*sizes, int(backwards), *pointers)
+        for place, each in zip(fenced, arrays, strict=True):
+            each.reshape(-1).view(np.uint8)[:] = place[FENCE : FENCE + each.nbytes]
+            assert (place[:FENCE] == 0xFF).all() and (place[FENCE + each.nbytes :] == 0xFF).all(), "written outside"
 
     def count(self, name: str) -> int:
         """Return how many conflicts of banks there were, or what warps and threads did.

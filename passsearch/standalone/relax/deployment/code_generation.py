@@ -13,6 +13,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -109,7 +110,7 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
             library.write_to_file(objects[place])
 
         generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
-        with _with_async_copies(tvm.transform.PassContext.current()):
+        with nullcontext() if CPU in target.keys else _with_async_copies(tvm.transform.PassContext.current()):
             executable = relax.build(network, target, relax_pipeline=None)
         compiled, options = compile_c(
             [module[name] for name in kernels], target, Path(scratch), cc=linking.get("cc") or "cc"

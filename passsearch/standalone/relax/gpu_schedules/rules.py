@@ -38,9 +38,9 @@ def ScheduleGPU(  # noqa: N802
 
     Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles: in
     16 bits by tensor cores, as ``TensorTile`` says, and others as ``Tile`` says. Short sums are computed by one thread
-    each. For all other functions DLight's rules are tried in TVM's order,
-    except that ``GeneralReduction`` leaves sums of products alone: it gives every result a block of threads, which is
-    far too much for the nine products of a depthwise convolution.
+    each. For all other functions DLight's rules are tried in TVM's order, except that ``GeneralReduction`` leaves sums
+    of products alone: it gives every result a block of threads, which is far too much for the nine products of a
+    depthwise convolution.
 
     Args:
         rule: What is tried first: one of DLight's rules, or a tile such as ``8x16x2x2x32x4``, ``8x16x4x4x16x4v``

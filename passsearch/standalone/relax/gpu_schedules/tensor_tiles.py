@@ -30,7 +30,7 @@ Those of an A100 (NVIDIA A100 Tensor Core GPU Architecture, 2020); the last is 5
 """
 
 LAUNCH = 3000
-"""About the clocks from one kernel of a CUDA graph to the next."""
+"""Clocks from one kernel of a CUDA graph to the next: two microseconds, an assumption."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class TensorTile:
     The threads of a block load what the next steps of the sum need into shared memory, eight values at a time where
     these are neighbours in memory. Rows of shared memory are an odd multiple of 16 bytes apart, so that the eight rows
     that ``ldmatrix`` reads at once lie in different banks. From sm_80 on, the next steps are copied while the present
-    ones are multiplied. Sums are float32 and stay in registers; what comes after
-    them is computed before they are written.
+    ones are multiplied. Sums are float32 and stay in registers; what comes after them is computed before they are
+    written.
 
     Attributes:
         row_warps: Warps of a block along i.
@@ -65,7 +65,7 @@ class TensorTile:
 
     @property
     def shared_bytes(self) -> int:
-        """Shared memory of a block, at most; rows of it are steps of one operand, or all rows or columns of a step."""
+        """Shared memory of a block for one round of steps, at most: a row of it is that of a matrix, or of its turn."""
         sizes = (self.row_warps * self.rows, self.column_warps * self.columns)
         return sum(2 * max(size * (self.steps + VECTOR), (size + VECTOR) * self.steps) for size in sizes)
 
@@ -108,7 +108,7 @@ class TensorTile:
         result = self._write(schedule, main, column_warp)
         rounds = int(schedule.get(outer).extent)
         begin = schedule.decompose_reduction(main, outer)
-        # Such copies have 4 bytes at least.
+        # Copies of less than 4 bytes are none of those.
         if has_copies and max(widths) > 1 and rounds > 1 and 2 * self.shared_bytes <= MOST_SHARED_BYTES:
             # Both operands of the next steps are copied while the present ones are multiplied.
             schedule.annotate(outer, "software_pipeline_stage", [0, 0, 1])
