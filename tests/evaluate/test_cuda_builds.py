@@ -1,6 +1,8 @@
 """Networks built for CUDA where there is no device: every sequence of the catalog for GPUs gives device code."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from onnx import numpy_helper
 
 import passsearch
 from passsearch.catalog import load
-from passsearch.core import Failure
+from passsearch.core import Failure, Pipeline
 from passsearch.dialects import dialect
 from passsearch.toolchain import Toolchain
 
@@ -43,7 +45,7 @@ def test_every_gpu_sequence_gives_device_code(cuda_relax: Toolchain, small_netwo
 
 @pytest.mark.slow
 def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tmp_path: Path, cubins: Any) -> None:
-    """DLight's rule for tensor cores includes ``mma.h``, which needs the headers of ``nvidia-cuda-crt``."""
+    """Code for tensor cores includes ``mma.h``, which needs the headers of ``nvidia-cuda-crt``."""
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float16[128, 128] x) => (float16[128, 128] y) { y = MatMul(x, w) }'
     )
@@ -54,10 +56,12 @@ def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tm
     with passsearch.session(
         tmp_path / "product.onnx", toolchain=cuda_relax.name, target=target, remember=False
     ) as evaluator:
-        built = evaluator.build_candidate(dialect("relax").baseline)
-        assert not isinstance(built, Failure), built
-        (cubin,) = cubins.read_cubins(built.folder / "network.so")
-        assert cubin.kernels
+        for candidate in (dialect("relax").baseline, load("relax").sequences["schedule-gpu"].candidate()):
+            built = evaluator.build_candidate(candidate)
+            assert not isinstance(built, Failure), built
+            (cubin,) = cubins.read_cubins(built.folder / "network.so")
+            (kernel,) = cubin.kernels.values()
+            assert kernel.tensor_instructions > 0, candidate.name
 
 
 @pytest.mark.slow
@@ -71,3 +75,23 @@ def test_every_gpu_sequence_gives_device_code_for_attention(cuda_relax: Toolchai
 )
 def test_every_gpu_sequence_gives_device_code_for_a_real_network(cuda_relax: Toolchain, cubins: Any, name: str) -> None:
     check_every_sequence(f"zoo:{name}", cuda_relax, cubins=cubins, arch="sm_80")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("network", "products", "of_one_row"), [("bert_tiny", 7, 0), ("resnet_tiny", 17, 6)])
+def test_networks_in_half_precision_multiply_on_tensor_cores(
+    cuda_relax: Toolchain, cubins: Any, network: str, products: int, of_one_row: int
+) -> None:
+    candidate = load("relax").sequences["schedule-gpu"].candidate()
+    pipeline = Pipeline.parse(str(candidate.pipeline).replace("LegalizeOps", "ToMixedPrecision,LegalizeOps"))
+    target = "cuda -arch=sm_80"
+    with passsearch.session(f"zoo:{network}", toolchain=cuda_relax.name, target=target, remember=False) as evaluator:
+        built = evaluator.build_candidate(replace(candidate, pipeline=pipeline))
+        assert not isinstance(built, Failure), built
+        (cubin,) = cubins.read_cubins(built.folder / "network.so")
+    kernels = {name: each for name, each in cubin.kernels.items() if re.search("matmul|conv2d", name)}
+    assert all(each.stack_bytes == 0 for each in kernels.values()), kernels
+    first = [each for name, each in kernels.items() if not name.endswith("_1")]  # _1 adds the parts of sums
+    # Tensor cores have no use for products of one row, such as convolutions that make one pixel.
+    assert (len(first), sum(not each.tensor_instructions for each in first)) == (products, of_one_row), kernels
+    assert any(each.copies for each in first), kernels

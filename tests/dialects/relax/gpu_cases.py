@@ -28,7 +28,7 @@ RANDOM = np.random.default_rng(0)
 
 
 def weights(*shape: int, dtype: str = "float32") -> Any:
-    return relax.const(tvm.runtime.tensor(RANDOM.standard_normal(shape).astype(dtype)))
+    return relax.const(RANDOM.standard_normal(shape).astype("float32"), dtype)
 
 
 def depthwise(value: Any) -> Any:
@@ -224,6 +224,10 @@ if __name__ == "__main__":
             name: [sizes(each) for each in functions(ScheduleGPU(rule)(half))]
             for name, rule in (("own", None), ("dlight", "Matmul"), ("tiles", "8x16x2x2x32x1"))
         }
+    old = tvm.target.Target({"kind": "cuda", "arch": "sm_75", "thread_warp_size": 32, **LIMITS})
+    for name, dtype in (("without_bfloat16", "float16"), ("bfloat16", "bfloat16")):
+        with old:  # its tensor cores multiply float16 only
+            scheduled[name] = [sizes(each) for each in functions(ScheduleGPU()(kernels("product", dtype)))]
     print(json.dumps({"case": "half", **scheduled}))
     print(json.dumps({"case": "large", "extents": extents(schedule_large())}))
     for settings in (

@@ -74,5 +74,6 @@ def check(path: Path) -> dict[str, object]:
     }
 
 
-for each in sys.argv[1:]:
-    print(json.dumps(check(Path(each))))
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        print(json.dumps(check(Path(each))))

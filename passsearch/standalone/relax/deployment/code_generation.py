@@ -13,6 +13,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,6 +36,9 @@ C_CODE = "passsearch.c_code"
 
 C_LANGUAGE = "passsearch.c_language"
 """Attribute beside it: ``c`` or ``c++``."""
+
+ASYNC_COPIES = "tirx.use_async_copy"
+"""Option of TVM's builds: copies that a schedule marks for it become ``cp.async`` of CUDA."""
 
 _OPENMP = re.compile(r'#\s*pragma\s+omp|_Pragma\(\s*"omp|omp\.h')
 
@@ -106,7 +110,8 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
             library.write_to_file(objects[place])
 
         generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
-        executable = relax.build(network, target, relax_pipeline=None)
+        with nullcontext() if CPU in target.keys else _with_async_copies(tvm.transform.PassContext.current()):
+            executable = relax.build(network, target, relax_pipeline=None)
         compiled, options = compile_c(
             [module[name] for name in kernels], target, Path(scratch), cc=linking.get("cc") or "cc"
         )
@@ -192,6 +197,17 @@ def generate_code(
             raise OSError(f"No thread to generate code: {error}.") from error
         # If one fails, those that have not begun are not generated.
         return list(made)
+
+
+def _with_async_copies(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
+    """Return a context in which copies into shared memory that a schedule marks run beside what a GPU computes."""
+    return tvm.transform.PassContext(
+        opt_level=context.opt_level,
+        required_pass=list(context.required_pass),
+        disabled_pass=list(context.disabled_pass),
+        instruments=list(context.instruments),
+        config={**context.config, ASYNC_COPIES: True},
+    )
 
 
 def _without_instruments(context: tvm.transform.PassContext) -> tvm.transform.PassContext:

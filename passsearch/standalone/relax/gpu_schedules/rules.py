@@ -19,6 +19,8 @@ from .sums import (
     sum_in_threads,
     sums_products,
 )
+from .tensor_products import TensorProducts
+from .tensor_tiles import parse_tensor_tile
 from .tiles import Tile, parse_tile, usual_tile
 
 SCHEDULED = "tirx.is_scheduled"
@@ -34,13 +36,15 @@ def ScheduleGPU(  # noqa: N802
 ) -> Any:
     """Return a pass that schedules every function of loops for a GPU.
 
-    Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles, as
-    ``Tile`` says, and short sums by one thread each. For all other functions DLight's rules are tried in TVM's order,
-    except that ``GeneralReduction`` leaves sums of products alone: it gives every result a block of threads, which is
-    far too much for the nine products of a depthwise convolution.
+    Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles: in
+    16 bits by tensor cores, as ``TensorTile`` says, and others as ``Tile`` says. Short sums are computed by one thread
+    each. For all other functions DLight's rules are tried in TVM's order, except that ``GeneralReduction`` leaves sums
+    of products alone: it gives every result a block of threads, which is far too much for the nine products of a
+    depthwise convolution.
 
     Args:
-        rule: What is tried first: one of DLight's rules, or a tile such as ``8x16x2x2x32x4`` or ``8x16x4x4x16x4v``.
+        rule: What is tried first: one of DLight's rules, or a tile such as ``8x16x2x2x32x4``, ``8x16x4x4x16x4v``
+            or ``2x4x64x32x32x1t``.
         kernels: Another value of ``rule`` by name of the function, as ``{"matmul": {"rule": "GEMV"}}``.
 
     Raises:
@@ -89,13 +93,16 @@ def _rules(rule: str | None) -> list[Any]:
     if rule in ORDER:
         return [getattr(gpu, rule)(), *others]
     if rule is None:
-        return [Products(None), _ShortSums(), *others]
+        return [TensorProducts(), Products(None), _ShortSums(), *others]
+    if (tensor_tile := parse_tensor_tile(rule)) is not None:
+        return [TensorProducts(tensor_tile), *_rules(None)[1:]]
     tile = parse_tile(rule)
     if tile is None:
         raise ValueError(
             f"ScheduleGPU has no rule `{rule}`; use {', '.join(ORDER)}, or a tile of six numbers such as "
             "8x16x2x2x32x1. In a tile that ends with v, such as 8x16x4x4x16x1v, steps are a multiple of 4; rows and "
-            "columns of a thread are 1, 2 or a multiple of 4"
+            "columns of a thread are 1, 2 or a multiple of 4. A tile for tensor cores ends with t, such as "
+            "2x4x64x32x32x1t: warps, results of a warp and steps, these in multiples of 16"
         )
     return [Products(tile), *others]
 
@@ -125,7 +132,7 @@ class Products:
         (main,) = sums
         if not multiplies_and_adds(schedule.get(main)) or get_index_map(schedule.get(main)) is None:
             return None
-        # DLight's own rule has tensor cores multiply what has 8 or 16 bits.
+        # What has 8 or 16 bits and none of our tiles for tensor cores is left to DLight's rule for these.
         if self.tile is None and any(each.source.dtype.bits < 32 for each in schedule.get(main).reads):
             return None
         inner = [is_sum_innermost(schedule.get(main), place) for place in (0, 1)]

@@ -1,0 +1,216 @@
+"""Instructions of tensor cores, and of the loads for them: what each computes as plain loops, and its code.
+
+A warp of 32 threads multiplies two tiles of 16 by 16 and adds the products to a third one. Each thread holds eight
+values of each tile, at places that the PTX ISA lays down (``mma.m16n8k16`` and ``ldmatrix``, sections 9.7.14 and 9.7.15
+of version 9.0). TVM's own module ``tvm.s_tir.tensor_intrin.cuda`` parses a hundred such descriptions on import, which
+takes 44 s; these are built without a parser when a kernel needs them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.s_tir import TensorIntrin
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812 -- TVM's own name for it
+from tvm.tirx import Cast
+
+WARP = 32
+EDGE = 16
+"""Rows, columns and steps of what one description computes."""
+VALUES = EDGE * EDGE // WARP
+"""Values of a tile that a thread holds."""
+
+TYPES = {"float16": "fp16", "bfloat16": "bf16"}
+"""Types of factors, and their names in TVM's instruction."""
+
+
+def place_left(row: Any, step: Any) -> tuple[Any, Any]:
+    """Return the thread and the place in its registers of a value of the left operand, and of a sum by its column."""
+    return 4 * (row % 8) + step % 8 // 2, 4 * (step // 8) + 2 * (row // 8) + step % 2
+
+
+def place_right(column: Any, step: Any) -> tuple[Any, Any]:
+    """Return the thread and the place in its registers of a value of the right operand."""
+    return 4 * (column % 8) + step % 8 // 2, 4 * (column // 8) + 2 * (step // 8) + step % 2
+
+
+@cache
+def load(operand: int, dtype: str, *, transposed: bool) -> str:
+    """Return the name of the instruction that loads a tile of an operand from shared memory into registers.
+
+    Args:
+        operand: 0 for the left one, 1 for the right one.
+        dtype: Type of the values.
+        transposed: True if rows or columns are neighbours in shared memory, and not steps of the sum.
+    """
+    place = (place_left, place_right)[operand]
+    scopes = ("shared", "warp")
+
+    def describe(shared: Any, warp: Any) -> None:
+        with _each("load", "SS") as (row, column):
+            at = place(column, row) if transposed else place(row, column)
+            _store(warp, at, shared[row, column], reads=[shared[row, column]])
+
+    def generate(shared: Any, warp: Any) -> None:
+        with T.thread_binding(0, WARP, thread="threadIdx.x") as lane:
+            # A thread names one row of one of the four matrices of 8 by 8, in the order of the registers that they go
+            # to: for the left operand and a transposed right one, the next eight rows before the next eight columns.
+            rows_first = (operand == 0) != transposed
+            row, column = (lane % 16, lane // 16) if rows_first else (8 * (lane // 16) + lane % 8, lane % 16 // 8)
+            offset = shared.strides[0] * row + 8 * column
+            target, source = (warp.data, warp.elem_offset), shared.access_ptr("r")
+            T.evaluate(T.ptx_legacy.ldmatrix(transposed, 4, ".b16", *target, source, offset, dtype=dtype))
+
+    return _register(f"load{operand}_{dtype}_{transposed}", (dtype, dtype), scopes, (0,), describe, generate)
+
+
+@cache
+def multiply(dtype: str, *, steps: int) -> str:
+    """Return the name of the instruction that adds the products of two tiles to sums in float32.
+
+    Args:
+        dtype: Type of the factors.
+        steps: Terms of the sums that one instruction of the device adds: 16, or 8 on sm_75.
+    """
+
+    def describe(left: Any, right: Any, sums: Any) -> None:
+        with _each("multiply", "SSR") as (row, column, step):
+            first, second, at = left[place_left(row, step)], right[place_right(column, step)], place_left(row, column)
+            product = Cast("float32", first) * Cast("float32", second)
+            _store(sums, at, sums[at] + product, reads=[sums[at], first, second])
+
+    def generate(left: Any, right: Any, sums: Any) -> None:
+        kinds = (f"m16n8k{steps}", "row", "col", TYPES[dtype], TYPES[dtype], "fp32")
+        with T.thread_binding(0, WARP, thread="threadIdx.x"):
+            for half, step in itertools.product((0, 4), range(0, EDGE, steps)):
+                registers = ((left, step // 2), (right, half + step // 4), (sums, half))
+                places = [each for buffer, own in registers for each in (buffer.data, buffer.elem_offset + own)]
+                T.evaluate(T.ptx_legacy.mma(*kinds, *places, False, dtype="float32"))
+
+    scopes, dtypes = ("warp", "warp", "warp"), (dtype, dtype, "float32")
+    return _register(f"multiply_{dtype}_{steps}", dtypes, scopes, (2, 0, 1), describe, generate)
+
+
+@cache
+def clear() -> str:
+    """Return the name of the instruction that sets sums to 0."""
+
+    def describe(sums: Any) -> None:
+        with _each("clear", "SS") as (row, column):
+            _store(sums, place_left(row, column), T.float32(0), reads=[])
+
+    def generate(sums: Any) -> None:
+        with T.thread_binding(0, WARP, thread="threadIdx.x"):
+            T.evaluate(T.cuda.mma_fill_legacy(VALUES, sums.data, sums.elem_offset, dtype="float32"))
+
+    return _register("clear", ("float32",), ("warp",), (), describe, generate)
+
+
+def keep_in_registers(function: Any) -> Any:
+    """Return a function in which a thread has only its own values of the tiles that a warp holds.
+
+    TVM's own pass, ``LowerWarpMemory``, gives every thread the values of all, in local memory, or exchanges values
+    that a thread has already (0.27). Each thread reads and writes its own values here: loops are bound so.
+    """
+    own: dict[Any, Any] = {}
+
+    def thread_buffer(buffer: Any) -> Any:
+        if buffer not in own:
+            *outer, _, values = buffer.shape
+            match = {"elem_offset": buffer.elem_offset, "offset_factor": buffer.offset_factor}
+            own[buffer] = tirx.decl_buffer(
+                [*outer, values], buffer.dtype, buffer.name, scope="local", data_alignment=64, layout=None, **match
+            )
+        return own[buffer]
+
+    def is_shared(buffer: Any) -> bool:
+        return bool(tirx.is_buffer_var(buffer)) and buffer.scope() == "warp"
+
+    def change(node: Any) -> Any:
+        if isinstance(node, tvm.ir.Var):
+            return thread_buffer(node) if is_shared(node) else node
+        if isinstance(node, tirx.BufferStore):
+            if is_shared(node.buffer):
+                return tirx.BufferStore(thread_buffer(node.buffer), node.value, _without_lane(node.indices))
+        elif is_shared(node.source):
+            if isinstance(node, tvm.ir.TensorLoad):
+                return tirx.BufferLoad(thread_buffer(node.source), _without_lane(node.indices))
+            return tirx.BufferRegion(thread_buffer(node.source), _without_lane(node.region))
+        return node
+
+    kinds = (tvm.ir.Var, tvm.ir.TensorLoad, tvm.ir.TensorRegion, tirx.BufferStore)
+    return function.with_body(tvm_ffi.structural_map(function.body, (kinds, change), order="pre"))
+
+
+def _without_lane(indices: Any) -> list[Any]:
+    *outer, _, value = indices
+    return [*outer, value]
+
+
+def _register(
+    name: str,
+    dtypes: tuple[str, ...],
+    scopes: tuple[str, ...],
+    reads: tuple[int, ...],
+    describe: Callable[..., None],
+    generate: Callable[..., None],
+) -> str:
+    """Register an instruction that reads the buffers at these places and writes the last one; return its name."""
+    name = f"passsearch.{name}"
+    functions = [_function(dtypes, scopes, reads, body, strided=body is generate) for body in (describe, generate)]
+    TensorIntrin.register(name, *functions, override=True)
+    return name
+
+
+def _function(
+    dtypes: tuple[str, ...],
+    scopes: tuple[str, ...],
+    reads: tuple[int, ...],
+    body: Callable[..., None],
+    *,
+    strided: bool,
+) -> Any:
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            handles = [T.arg(f"data{number}", T.handle()) for number in range(len(scopes))]
+            buffers = [
+                _buffer(*each, strided=strided and each[2] == "shared")
+                for each in zip(handles, dtypes, scopes, strict=True)
+            ]
+            with T.sblock("root"):
+                T.reads(*(_whole(buffers[each]) for each in reads))
+                T.writes(_whole(buffers[-1]))
+                body(*buffers)
+        return builder.get()
+
+
+def _buffer(handle: Any, dtype: str, scope: str, *, strided: bool) -> Any:
+    shape = (EDGE, EDGE) if scope == "shared" else (WARP, VALUES)
+    strides = [T.int32(), T.int32()] if strided else None
+    return T.match_buffer(handle, shape, dtype, scope=scope, offset_factor=8, align=64, strides=strides, layout=None)
+
+
+def _whole(buffer: Any) -> Any:
+    first, second = buffer.shape
+    return buffer[0:first, 0:second]
+
+
+@contextmanager
+def _each(name: str, kinds: str) -> Iterator[list[Any]]:
+    """Loop over rows and columns, and over steps of a sum, in a block."""
+    with T.grid(*(EDGE for _ in kinds)) as loops, T.sblock(name):
+        yield list(T.axis.remap(kinds, list(loops)))
+
+
+def _store(buffer: Any, place: tuple[Any, Any], value: Any, *, reads: list[Any]) -> None:
+    T.reads(*reads)
+    T.writes(buffer[place])
+    T.buffer_store(buffer, value, list(place))

@@ -1,0 +1,113 @@
+"""The rule for products of matrices in 16 bits by tensor cores, with sums in float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.s_tir.dlight.analysis import get_root_block
+from tvm.s_tir.dlight.gpu.matmul import get_index_map, get_reduction_blocks
+
+from .instructions import TYPES, keep_in_registers
+from .sums import is_bound, is_sum_innermost, multiplies_and_adds, normalise
+from .tensor_tiles import TensorTile, usual_tensor_tile
+
+FIRST = {"float16": 75, "bfloat16": 80}
+"""The first compute capability, times ten, whose tensor cores multiply a type."""
+
+AMPERE = 80
+"""The first compute capability, times ten, that adds 16 terms at once, and copies into shared memory on its own."""
+
+
+class TensorProducts:
+    """A rule for products of matrices of fixed sizes in float16 or bfloat16.
+
+    Sums are float32, whatever the function says, and rounded once. The tensor cores of an A100 add them so at the same
+    rate (NVIDIA A100 Tensor Core GPU Architecture, 2020).
+    """
+
+    def __init__(self, tile: TensorTile | None = None) -> None:
+        """Prepare the rule.
+
+        Args:
+            tile: The tile; ``None`` for the one that suits the sizes.
+        """
+        self.tile = tile
+
+    def apply(self, function: Any, target: Any, _: bool) -> Any:
+        """Return the schedule of a function, or ``None`` for one that is no such product."""
+        try:
+            schedule = self.schedule(function, capability(target))
+        except (s_tir.ScheduleError, AssertionError):  # what comes after the sum cannot be moved into its loops
+            return None
+        return schedule and s_tir.Schedule(keep_in_registers(schedule.mod["main"]))
+
+    def schedule(self, function: Any, capability: int) -> Any:
+        """Return a schedule whose tiles in registers are those of a whole warp, as instructions describe them.
+
+        Raises:
+            tvm.s_tir.ScheduleError: What comes after the sum cannot be moved into its loops.
+        """
+        schedule = s_tir.Schedule(function)
+        sums = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
+        if sums is None:
+            return None
+        block = schedule.get(sums[0])
+        if not multiplies_and_adds(block) or get_index_map(block) is None:
+            return None
+        dtypes = {str(each.source.dtype) for each in block.reads}
+        (dtype,) = dtypes if len(dtypes) == 1 else ("",)
+        fixed = all(isinstance(each.dom.extent, tirx.IntImm) for each in block.iter_vars)
+        if dtype not in TYPES or capability < FIRST[dtype] or not fixed:
+            return None
+        if str(block.writes[0].source.dtype) != "float32":
+            schedule = s_tir.Schedule(_add_in_float32(schedule, sums[0]))
+        (main,) = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
+        inner = [is_sum_innermost(schedule.get(main), place) for place in (0, 1)]
+        normalise(schedule, main)
+        sizes = [int(schedule.get(loop).extent) for loop in schedule.get_loops(main)]
+        tile = self.tile or usual_tensor_tile(sizes)
+        is_new = capability >= AMPERE
+        found = tile.apply(schedule, main, inner, dtype=dtype, steps=16 if is_new else 8, has_copies=is_new)
+        return found if found is not None and is_bound(found) else None
+
+
+def capability(target: Any) -> int:
+    """Return ten times the compute capability of a CUDA target, as 80 for ``sm_80``; 0 for any other target."""
+    arch = str(target.attrs.get("arch", "")) if target.kind.name == "cuda" else ""
+    digits = arch.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    return int(digits) if digits.isdigit() else 0
+
+
+def _add_in_float32(schedule: Any, main: Any) -> Any:
+    """Return a function whose sum is float32, and rounded once to the type that it had, in a block of its own."""
+    schedule.cache_write(main, 0, "global")
+    narrow = schedule.get(main).writes[0].source
+    wide = tirx.decl_buffer(list(narrow.shape), "float32", name=narrow.name)
+
+    def change(node: Any) -> Any:
+        if isinstance(node, tvm.ir.Var):
+            return wide if node.same_as(narrow) else node
+        if isinstance(node, tirx.BufferStore):
+            return _widened(node, wide) if node.buffer.same_as(narrow) else node
+        if not node.source.same_as(narrow):
+            return node
+        if isinstance(node, tvm.ir.TensorRegion):
+            return tirx.BufferRegion(wide, node.region)
+        return tirx.Cast(str(narrow.dtype), tirx.BufferLoad(wide, list(node.indices)))
+
+    kinds = (tvm.ir.Var, tvm.ir.TensorLoad, tvm.ir.TensorRegion, tirx.BufferStore)
+    function = schedule.mod["main"]
+    return function.with_body(tvm_ffi.structural_map(function.body, (kinds, change), order="pre"))
+
+
+def _widened(store: Any, sums: Any) -> Any:
+    """Return a store of 0, or of a further product, to sums in float32."""
+    indices = list(store.indices)
+    if not isinstance(store.value, tirx.Add):
+        return tirx.BufferStore(sums, tirx.FloatImm("float32", 0.0), indices)
+    product = next(each for each in (store.value.a, store.value.b) if isinstance(each, tirx.Mul))
+    wide = tirx.Cast("float32", product.a) * tirx.Cast("float32", product.b)
+    return tirx.BufferStore(sums, tirx.BufferLoad(sums, indices) + wide, indices)
