@@ -63,6 +63,9 @@ def _at(operator: str, change: Callable[[relax.Call], relax.Expr]) -> tvm.ir.tra
             return change(new) if getattr(new.op, "name", "") == operator else new
 
     def run(module: tvm.IRModule, _: object) -> tvm.IRModule:
-        return tvm.IRModule({"main": Change().visit_expr(module["main"])})
+        # The importer may have made kernels already.
+        changed = tvm.IRModule(dict(module.functions.items()))
+        changed.update_func(module.get_global_var("main"), Change().visit_expr(module["main"]))
+        return changed
 
     return tvm.ir.transform.module_pass(run, opt_level=0, name="Planted")
