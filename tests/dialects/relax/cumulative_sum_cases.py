@@ -37,6 +37,8 @@ CASES: dict[str, tuple[tuple[int, ...], str, dict[str, Any]]] = {
     "all axes": ((40, 33), "float32", {"axis": None}),
     "few columns": ((40, 3), "float32", {"axis": 0}),
     "no numbers": ((0, 33), "float32", {"axis": 0}),
+    "no numbers of a wider result": ((0, 33), "int32", {"axis": 0, "dtype": "int64"}),
+    "no images": ((4, 0, 33), "int32", {"axis": 1, "dtype": "int64"}),
 }
 """Shape, type and options."""
 

@@ -24,9 +24,9 @@ RANDOM = np.random.default_rng(0)
 
 SHAPES = (
     *((1, 144, 56, 56), (1, 144, 28, 21), (2, 9, 28, 20), (1, 143, 29, 21), (3, 40, 7, 7), (2, 3, 4, 5), (90, 104)),
-    (23, 2, 16, 17),
+    *((23, 2, 16, 17), (3, 0, 8)),
 )
-"""Rows that vectors divide, that they do not, and of which only whole images are divided."""
+"""Rows that vectors divide, that they do not, of which only whole images are divided, and none."""
 
 
 def divisions(module: Any) -> int:

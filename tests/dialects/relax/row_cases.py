@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 from small_modules import kernel_calls, run
+from small_modules import network as small_network
 from tvm import relax, s_tir, tirx
 from tvm.relax import op, transform
 
@@ -149,8 +150,20 @@ def case(name: str, target: Any) -> dict[str, Any]:
     }
 
 
+def bfloat16_softmax(target: Any) -> dict[str, Any]:
+    """Return a row of the softmax of a type whose named vectors TVM lowers to NaN."""
+    passes = [transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2)]
+    with target, tvm.transform.PassContext(opt_level=4):
+        loops = tvm.transform.Sequential([*passes, transform.FuseTIR(), ExpandMath(), ScheduleRows()])
+        module = loops(small_network((63, 275), op.nn.softmax, "bfloat16"))
+    value = RANDOM.standard_normal((63, 275)).astype("bfloat16")
+    sums = run(module, value, target).astype("float32").sum(-1)
+    return {"same": bool(np.allclose(sums, 1, atol=0.02))}
+
+
 if __name__ == "__main__":
     replace_functions()
     for processor, target in TARGETS.items():
         for name in NETWORKS:
             print(json.dumps({"case": f"{name} on {processor}", **case(name, target)}), flush=True)
+    print(json.dumps({"case": "softmax in bfloat16", **bfloat16_softmax(TARGETS["x86-64-v3"])}))

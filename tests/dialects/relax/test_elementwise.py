@@ -5,7 +5,7 @@ from typing import Any
 
 def test_places_of_elementwise_functions_are_not_divided(cases: Any) -> None:
     results = cases("elementwise_cases.py")
-    assert len(results) == 8
+    assert len(results) == 9
     for case in results:
         assert case["same"], case
         # Vectors of eight divide some axes of the last shape, and no vector divides its rows.

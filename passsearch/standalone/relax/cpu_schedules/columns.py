@@ -36,6 +36,6 @@ def _split(place: Any, sizes: Sequence[int]) -> list[Any]:
 
 
 def column_width(columns: int) -> int:
-    """Return the columns that are added up together."""
+    """Return the number of columns of a part."""
     most = MOST_COLUMNS * columns
     return next((each for each in WIDTHS if each <= columns and part_count(columns, each) * each <= most), WIDTHS[-1])

@@ -15,23 +15,44 @@ from tvm.script import tirx as T  # noqa: N812 - TVM's scripts have this name
 
 from .columns import WIDTHS, axes_around, column_width, indices_of
 from .cpu_pass import FUSES_WITH_NOTHING, SCHEDULED
-from .sizes import MIN_PARALLEL_ELEMENTS, part_count
+from .sizes import MIN_PARALLEL_ELEMENTS, MOST_ELEMENTS, part_count
 
 
 def add_up_columns(builder: Any, call: Any) -> Any | None:
     """Return what stands for a ``cumsum`` along an axis before the last; ``None`` for another one."""
-    data, shape = call.args[0], call.args[0].ty.shape
+    data = call.args[0]
+    shape = data.ty.shape
     sizes = list(shape.values) if isinstance(shape, relax.ShapeExpr) else []
     if call.attrs.axis is None or not all(isinstance(size, tirx.IntImm) for size in sizes):
         return None
     axis, known = int(call.attrs.axis) % max(len(sizes), 1), [int(size) for size in sizes]
     dtypes = str(data.ty.dtype), str(call.ty.dtype)
-    if not math.prod(known) and dtypes[0] == dtypes[1]:
-        return data  # TVM's loops would write a first row
-    if math.prod(known[axis + 1 :]) < WIDTHS[-1] or not math.prod(known) or "bool" in dtypes:
+    if not math.prod(known):
+        # TVM's loops would write a first row.
+        return _call(builder, _nothing(known, dtypes), call)
+    is_left = math.prod(known) > MOST_ELEMENTS or not {"bool", "bfloat16"}.isdisjoint(dtypes)
+    if is_left or math.prod(known[axis + 1 :]) < WIDTHS[-1]:
         return None
-    loops = _loops(known, axis, dtypes, is_exclusive=bool(call.attrs.exclusive))
-    return relax.call_tir(builder.add_func(loops, "cumsum"), [data], relax.TensorType(known, dtypes[1]))
+    return _call(builder, _loops(known, axis, dtypes, is_exclusive=bool(call.attrs.exclusive)), call)
+
+
+def _call(builder: Any, loops: Any, call: Any) -> Any:
+    """Return a call of a function in place of that of the operator."""
+    return relax.call_tir(builder.add_func(loops, "cumsum"), [call.args[0]], call.ty)
+
+
+def _nothing(shape: Sequence[int], dtypes: tuple[str, str]) -> Any:
+    """Return a function for operands without elements."""
+
+    @T.prim_func(private=True, s_tir=True)  # type: ignore[untyped-decorator]
+    def cumulative_sums(x: T.handle, y: T.handle) -> None:
+        T.func_attr({SCHEDULED: True, "op_pattern": FUSES_WITH_NOTHING, "tirx.noalias": True})
+        T.match_buffer(x, shape, dtypes[0])
+        T.match_buffer(y, shape, dtypes[1])
+        with T.sblock("root"):
+            T.evaluate(0)
+
+    return cumulative_sums
 
 
 def _loops(  # noqa: C901 - nested loops

@@ -16,16 +16,13 @@ from tvm.s_tir.stmt import SBlock
 from tvm.script import tirx as T  # noqa: N812 - TVM's scripts have this name
 
 from .columns import WIDTHS, axes_around, column_width, indices_of
-from .sizes import MIN_PARALLEL_ELEMENTS, part_count
+from .sizes import MIN_PARALLEL_ELEMENTS, MOST_ELEMENTS, part_count
 
 PLACES = "passsearch.places"
 """Attribute of a function that computes places, with the name of its operator (``legalization.py``)."""
 
 LANES, LEAST_NUMBERS = 16, 32
 """Numbers of a row that are compared side by side, and the shortest row for which that pays."""
-
-MOST_NUMBERS = 1 << 31
-"""Places are counted in 32 bits."""
 
 
 def find_places(function: Any) -> Any | None:
@@ -38,9 +35,9 @@ def find_places(function: Any) -> Any | None:
     data, result = function.params
     shape, places = ([int(size) for size in each.shape] for each in (data, result))
     images, steps, columns = axes_around(shape, axis)
-    is_known = str(data.dtype) == "float32" and math.prod(places) == images * columns and steps < MOST_NUMBERS
+    is_known = str(data.dtype) == "float32" and math.prod(places) == images * columns
     is_long = columns >= WIDTHS[-1] or (columns == 1 and steps >= LEAST_NUMBERS)
-    if not is_known or not is_long or not math.prod(shape):
+    if not is_known or not is_long or not 0 < math.prod(shape) <= MOST_ELEMENTS:
         return None
     write = _of_rows if columns == 1 else _of_columns
     loops = write(shape, places, axis, str(result.dtype), is_largest=kind == "argmax")

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import tvm_ffi
-from tvm import relax, s_tir
+from tvm import relax, s_tir, tirx
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Packing
@@ -108,6 +108,9 @@ def _schedule(
         return schedule_attention(function, registers), {}
     if (places := find_places(function)) is not None:
         return places.with_attr(SCHEDULED, True), {}
+    sizes = [size for each in function.params for size in getattr(each, "shape", ())]
+    if any(isinstance(size, tirx.IntImm) and int(size) == 0 for size in sizes):
+        return function, {}  # loops of no iteration cannot be split
     function = run_small_loops_alone(function)
     finite, restored = with_finite_limits(function)
     schedule = s_tir.Schedule(finite)

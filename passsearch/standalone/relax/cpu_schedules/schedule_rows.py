@@ -58,11 +58,12 @@ def ScheduleRows() -> Any:  # noqa: N802
 
 def _scheduled(function: Any, registers: Registers) -> Any:
     """Return the function with a schedule, or the function itself if it does not compute rows of numbers."""
-    dtype = str(function.params[-1].dtype) if len(function.params) else "bool"
-    if dtype == "bool":
+    dtypes = [str(param.dtype) for param in function.params] or ["bool"]
+    # TVM lowers vectors of bfloat16 that it names, as in a polynomial, to NaN.
+    if dtypes[-1] == "bool" or "bfloat16" in dtypes:
         return function
     finite, restored = with_finite_limits(function)
-    scheduler = _RowScheduler(finite, lanes=registers.bits // element_bits(dtype), threads=registers.threads)
+    scheduler = _RowScheduler(finite, lanes=registers.bits // element_bits(dtypes[-1]), threads=registers.threads)
     try:
         return restored(scheduler.run()) if scheduler.fits() else function
     except s_tir.schedule.ScheduleError:

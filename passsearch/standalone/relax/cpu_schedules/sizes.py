@@ -23,6 +23,9 @@ LONG_HALF = 8
 LONG_ROW = 4
 """Vectors from which one more costs a row less than halves of vectors do."""
 
+MOST_ELEMENTS = (1 << 31) - 1
+"""Most elements of a tensor whose indices have 32 bits, as those of loops that are written out here have."""
+
 MIN_PARALLEL_ELEMENTS = 4096
 """Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
 

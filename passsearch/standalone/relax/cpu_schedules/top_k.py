@@ -17,6 +17,7 @@ from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812 - TVM's scripts have this name
 
 from .cpu_pass import FUSES_WITH_NOTHING, SCHEDULED
+from .sizes import MOST_ELEMENTS
 
 LANES = 16
 """Columns that one loop keeps in registers."""
@@ -47,11 +48,12 @@ def select_top_k(builder: Any, call: Any) -> Any | None:
 
 
 def _sizes(data: Any) -> list[int]:
-    """Return the sizes of a float32 tensor; none of another tensor, or where one is open."""
+    """Return the sizes of a float32 tensor; none of another or a too large tensor, or where one is open."""
     shape = data.ty.shape
     sizes = shape.values if isinstance(shape, relax.ShapeExpr) else []
     known = str(data.ty.dtype) == "float32" and all(isinstance(size, tirx.IntImm) for size in sizes)
-    return [int(size) for size in sizes] if known else []
+    found = [int(size) for size in sizes] if known else []
+    return found if math.prod(found) <= MOST_ELEMENTS else []
 
 
 def _columns(numbers: int) -> int:
