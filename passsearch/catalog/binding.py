@@ -53,7 +53,7 @@ def warn_of_conflicts(pipeline: Pipeline, catalog: Catalog) -> None:
     """Say in one line which passes of a pipeline come after passes that they conflict with, if there are any."""
     if found := dict.fromkeys(catalog.conflicts(pipeline)):
         _notices.warning(
-            "%s: the catalog says that the first of the two fails or changes nothing there; `passsearch catalog show "
+            "%s: the catalog says that a pass fails or changes nothing there; `passsearch catalog show "
             "PASS --dialect %s` has what was measured.",
             ", ".join(f"`{name}` after `{earlier}`" for name, earlier in found),
             catalog.dialect,
