@@ -105,6 +105,8 @@ def add_network(document: dict[str, Any], name: str, *, operators: int, starts: 
             witnesses += [witness] if witness not in witnesses else []
             place = witnesses.index(witness)
         row[second] = [seen + count[True], contradicted + count[False], place]
+    named = [{*firsts, *(name for row in firsts.values() for name in row)} for firsts in document["relations"].values()]
+    document["passes"] = len(set().union(*named))
 
 
 def measured_passes(session: Session, names: Iterable[str]) -> list[PassSpec]:

@@ -54,7 +54,7 @@ def _facts(entry: CatalogEntry) -> Iterator[tuple[str, str]]:
     if entry.needs:
         yield "needs", ", ".join(_need(need) for need in entry.needs)
     for name, values in (
-        ("of no use after", entry.conflicts),
+        ("fails or changes nothing after", entry.conflicts),
         ("only for graphs with", entry.features),
         ("only on", entry.devices),
         ("phases", entry.phases),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from passsearch.catalog import bind_pipeline, find_folders, refuse_conflicts
+from passsearch.catalog import bind_pipeline, find_folders, warn_of_conflicts
 from passsearch.core import (
     DEADLINE_S,
     MAIN,
@@ -192,8 +192,16 @@ TUNED = "tuned"
 """Name of the winner of the network's last run in the folder where ``tune`` keeps runs."""
 
 
-def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
+def read_candidate(session: Session, text: str, *, trust: bool, warn: bool = True) -> Candidate:
     """Return the candidate that a user names: a pipeline file, a run folder, a name, or a pipeline written out.
+
+    Conflicts of a pipeline that a user wrote out are said in a notice.
+
+    Args:
+        session: Catalog and compiler.
+        text: What the user names.
+        trust: True to use the folders that a pipeline names.
+        warn: False for a pipeline that a run recorded, which no user wrote.
 
     Raises:
         UserError: The text is none of these, the file's code is not trusted, or an argument of a pass is wrong.
@@ -208,9 +216,8 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
     else:
         candidate = named_candidate(session, text)
-        # The catalog's sequences and recorded pipelines stay as they were published or measured.
-        if text not in session.catalog.sequences:
-            refuse_conflicts(candidate.pipeline, session.catalog)
+        if warn and text not in _names(session):
+            warn_of_conflicts(candidate.pipeline, session.catalog)
     # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
     bind_pipeline(candidate.pipeline, session.catalog)
     return candidate

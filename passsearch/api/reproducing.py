@@ -77,6 +77,7 @@ def reproduce(
         EnvironmentFault: There is no toolchain.
     """
     network, limits = NetworkOptions.of(locals()), Limits.of(locals())
+    is_written = pipeline is not None
     model, pipeline = _of_run(model, pipeline)
     folder = expand_home(out)
     _require_free(folder)
@@ -92,7 +93,7 @@ def reproduce(
             raise UserError(f"Scripts of `reproduce` run on CPUs, and the target is `{session.target}`; name a CPU.")
         fixed = fixed_onnx(session.model, folder=cache_folder() / "models")
         question = FaultQuestion(
-            _candidates(session, pipeline, against, trust=trust),
+            _candidates(session, pipeline, against, trust=trust, warn=is_written),
             is_against_runtime=against == RUNTIME,
             ratio=ratio,
             limit=max(fixed.limit, tolerance or 0.0),
@@ -121,10 +122,15 @@ def _of_run(model: object, pipeline: str | None) -> tuple[object, str | None]:
     return document["model"]["source"], pipeline or str(failed[0]["pipeline"])
 
 
-def _candidates(session: Session, pipeline: str | None, against: str | None, *, trust: bool) -> list[Candidate]:
-    texts = [pipeline or session.dialect.baseline.name]
-    texts += [against] if against not in (None, RUNTIME) else []
-    return [read_candidate(session, text, trust=trust) for text in texts]
+def _candidates(
+    session: Session, pipeline: str | None, against: str | None, *, trust: bool, warn: bool
+) -> list[Candidate]:
+    first = pipeline or session.dialect.baseline.name
+    others = [against] if against not in (None, RUNTIME) else []
+    return [
+        read_candidate(session, first, trust=trust, warn=warn),
+        *(read_candidate(session, text, trust=trust) for text in others),
+    ]
 
 
 def _require_free(folder: Path) -> None:

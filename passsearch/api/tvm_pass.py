@@ -9,7 +9,7 @@ from typing import Any
 from passsearch.api.common import catalog_paths
 from passsearch.api.compiled_function import own_toolchain
 from passsearch.api.pipeline_file import load_pipeline
-from passsearch.catalog import bind_pipeline, load, refuse_conflicts
+from passsearch.catalog import bind_pipeline, load, warn_of_conflicts
 from passsearch.core import Pipeline, check_arguments, expand_home, install_command, suggest_name
 from passsearch.dialects import DIALECTS, Dialect, dialect
 from passsearch.errors import UserError
@@ -58,7 +58,7 @@ def _read(
         steps = catalog.sequence(text).candidate().pipeline
     elif "," in text or "{" in text or text in catalog.entries:
         steps = Pipeline.parse(text)
-        refuse_conflicts(steps, catalog)
+        warn_of_conflicts(steps, catalog)
     else:
         hint = suggest_name(text, catalog.sequences) or "passsearch recommend names the sequence that suits a network."
         raise UserError(f"No pipeline `{text}`: no folder, pass or sequence has this name; {hint}")

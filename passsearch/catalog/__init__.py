@@ -5,7 +5,7 @@ from passsearch.catalog.binding import (
     bind_pipeline,
     drop_conflicts,
     insert_prerequisites,
-    refuse_conflicts,
+    warn_of_conflicts,
 )
 from passsearch.catalog.corpus import read_corpus
 from passsearch.catalog.fields import Fields
@@ -40,8 +40,8 @@ __all__ = [
     "read_corpus",
     "read_relations",
     "read_yaml",
-    "refuse_conflicts",
     "require_searchable",
     "select_passes",
     "summarize_spaces",
+    "warn_of_conflicts",
 ]

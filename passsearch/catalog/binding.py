@@ -1,10 +1,13 @@
 """Check a pipeline's arguments against the catalog before a compiler reads them; defaults are not filled in."""
 
+import logging
 from collections.abc import Collection
 
 from passsearch.catalog.schema import Catalog, CatalogEntry, Parameter, same_value
-from passsearch.core import Json, PassSpec, Pipeline
+from passsearch.core import NOTICE_LOG, Json, PassSpec, Pipeline
 from passsearch.errors import UserError
+
+_notices = logging.getLogger(NOTICE_LOG)
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "bool": bool,
@@ -46,27 +49,36 @@ def bind_pipeline(pipeline: Pipeline, catalog: Catalog) -> tuple[CatalogEntry, .
     return entries
 
 
-def refuse_conflicts(pipeline: Pipeline, catalog: Catalog) -> None:
-    """Refuse a pipeline in which a pass comes after one that it conflicts with.
-
-    Raises:
-        UserError: There is such a pass; the message says where it can stand.
-    """
-    if found := catalog.conflict(pipeline):
-        name, earlier = found
-        raise UserError(
-            f"Pass `{name}` is invalid or changes nothing after `{earlier}`; got `{pipeline}`. "
-            f"Write `{name}` before `{earlier}`, or leave one of them out. See: passsearch catalog show {name}"
+def warn_of_conflicts(pipeline: Pipeline, catalog: Catalog) -> None:
+    """Say in one line which passes of a pipeline come after passes that they conflict with, if there are any."""
+    if found := dict.fromkeys(catalog.conflicts(pipeline)):
+        _notices.warning(
+            "%s: the catalog says that a pass fails or changes nothing there; `passsearch catalog show "
+            "PASS --dialect %s` has what was measured.",
+            ", ".join(f"`{name}` after `{earlier}`" for name, earlier in found),
+            catalog.dialect,
         )
 
 
-def drop_conflicts(pipeline: Pipeline, catalog: Catalog) -> Pipeline:
-    """Return the pipeline without the passes that come after one that they conflict with."""
-    kept = Pipeline(())
+def drop_conflicts(pipeline: Pipeline, catalog: Catalog, *, features: Collection[str]) -> Pipeline:
+    """Return the pipeline with prerequisites, and without the passes that then come after one they conflict with.
+
+    A pass is left out together with the prerequisites inserted for it, so that nothing is kept without its own.
+
+    Args:
+        pipeline: The sequence as proposed.
+        catalog: The source of prerequisites and conflicts.
+        features: Features of the network, as for ``insert_prerequisites``.
+
+    Raises:
+        UserError: A pass is unknown.
+    """
+    kept: list[PassSpec] = []
     for step in pipeline.passes:
-        longer = Pipeline((*kept.passes, step))
-        kept = kept if catalog.conflict(longer) else longer
-    return kept
+        longer = [*kept]
+        _append(step, longer, catalog=catalog, features=features)
+        kept = kept if catalog.conflicts(Pipeline(tuple(longer))) else longer
+    return Pipeline(tuple(kept))
 
 
 def insert_prerequisites(pipeline: Pipeline, catalog: Catalog, *, features: Collection[str]) -> Pipeline:

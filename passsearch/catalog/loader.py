@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
 
-from passsearch.catalog.binding import accepts, bind_pipeline, refuse_conflicts
+from passsearch.catalog.binding import accepts, bind_pipeline
 from passsearch.catalog.fields import FACTORY, PASS_NAME, VERSIONS, Fields, read_rows
 from passsearch.catalog.relations import read_relations
 from passsearch.catalog.schema import (
@@ -116,7 +116,7 @@ def find_entry(name: str, dialects: Sequence[str], *extra_files: Path | str) -> 
 def describe_name(name: str, dialects: Sequence[str], *extra_files: Path | str) -> dict[str, Json]:
     """Return the document that ``passsearch catalog show --json`` prints of a name, in the first dialect that has it.
 
-    It is that of a sequence, or else that of a pass with its measured relations to other passes.
+    A sequence takes precedence over a pass; a pass comes with its measured relations.
 
     Raises:
         UserError: None has it, or a file has a mistake.
@@ -388,9 +388,6 @@ def _check_acyclic(entry: CatalogEntry, fields: Fields, *, catalog: Catalog) -> 
 def _check_sequence(sequence: NamedSequence, catalog: Catalog) -> None:
     try:
         bind_pipeline(sequence.pipeline, catalog)
-        # Sequences that serve comparisons only are as their source has them.
-        if sequence.starts_search:
-            refuse_conflicts(sequence.pipeline, catalog)
     except UserError as error:
         raise UserError(f"`{sequence.origin}`, sequence `{sequence.name}`: {error}") from None
 

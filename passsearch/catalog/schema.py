@@ -82,8 +82,8 @@ class CatalogEntry:
         parameters: Parameters of the factory, in its order.
         opt_level: Lowest level at which the compiler itself runs the pass; 0 also if it never runs the pass.
         needs: Prerequisite passes, which must come earlier.
-        conflicts: Passes after which this pass is invalid or has no effect. A search does not try it there, and a
-            pipeline that the user writes with it there is refused.
+        conflicts: Passes after which this pass is invalid or has no effect. Samplers and variants do not propose the
+            pass there.
         numerics: ``exact``, ``reassociates`` (rounding only) or ``approximate``; the user's tolerance applies to
             approximate passes only.
         tolerance: Relative difference of outputs that the pass may cause; 0 for an exact pass.
@@ -324,17 +324,14 @@ class Catalog:
             return self.sequences[name]
         raise self._unknown_name("sequence", name, names=self.sequences)
 
-    def conflict(self, pipeline: Pipeline) -> tuple[str, str] | None:
-        """Return a pass and an earlier one of a pipeline that it conflicts with; ``None`` if there are none."""
+    def conflicts(self, pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
+        """Return each pass of a pipeline with each earlier one that it conflicts with, as often as they occur."""
         names = [step.name for step in pipeline.passes]
-        return next(
-            (
-                (name, earlier)
-                for place, name in enumerate(names)
-                for earlier in names[:place]
-                if name in self.entries and earlier in self.entries[name].conflicts
-            ),
-            None,
+        return tuple(
+            (name, earlier)
+            for place, name in enumerate(names)
+            for earlier in names[:place]
+            if name in self.entries and earlier in self.entries[name].conflicts
         )
 
     def baselines(self, features: Collection[str]) -> tuple[Candidate, ...]:

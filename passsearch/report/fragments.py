@@ -28,6 +28,7 @@ from passsearch.report.listings import (
     feature_row,
     need_text,
     parameter_row,
+    relation_note,
     relation_rows,
 )
 from passsearch.results import Ablation, Audit, ExploredSpace
@@ -111,12 +112,14 @@ def catalog_entry_html(entry: Mapping[str, Any]) -> str:
     if "needs" in entry:
         lines.append(("needs", ", ".join(need_text(need) for need in entry["needs"] or []) or "none"))
     rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
+    related = relation_rows(entry)
     return fragment(
         headline(str(entry["name"])),
         f"<p>{html_text(str(entry['summary']))}</p>",
         html_table(PARAMETER_TITLES, rows, is_text=True) if rows else "",
         definitions([(key, text) for key, text in lines if key != "summary"]),
-        html_table(RELATION_TITLES, related, is_text=True) if (related := relation_rows(entry)) else "",
+        f"<p>{html_text(relation_note(entry))}</p>" if related else "",
+        html_table(RELATION_TITLES, related, is_text=True) if related else "",
     )
 
 

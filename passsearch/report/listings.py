@@ -17,6 +17,7 @@ from passsearch.results import (
     CheckedEntry,
     CheckedSequence,
     NetworkRecommendation,
+    PassRelation,
     PassRelations,
     Verdict,
 )
@@ -35,6 +36,7 @@ RELATION_TITLES = ("relation", "pass", "states", "smallest network")
 # The words for a pass that is the first of the two, and for one that is the second.
 _RELATIONS = {
     "precedes": ("must precede", "must follow"),
+    "may precede": ("may fail unless before", "may fail unless after"),
     "enables": ("enables", "enabled by"),
     "disables": ("disables", "disabled by"),
     "commutes": ("commutes with", "commutes with"),
@@ -277,7 +279,7 @@ def relation_rows(entry: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     if not entry.get("relations"):
         return []
     pairs = PassRelations.from_json(entry["relations"]).pairs
-    words = {each: _RELATIONS[each.relation][each.first != entry["name"]] for each in pairs}
+    words = {each: _RELATIONS[_strength(each)][each.first != entry["name"]] for each in pairs}
     order = [word for both in _RELATIONS.values() for word in both]
     return [
         (
@@ -290,12 +292,18 @@ def relation_rows(entry: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     ]
 
 
+def _strength(relation: PassRelation) -> str:
+    # An order that some states contradict is needed by some networks only.
+    return "may precede" if relation.relation == "precedes" and relation.seen < relation.states else relation.relation
+
+
 def relation_note(entry: Mapping[str, Any]) -> str:
     """Return the sentence above the measured relations of a pass."""
     found = PassRelations.from_json(entry["relations"])
     return (
-        f"Relations to other passes, in {found.states} states of {found.networks} networks (TVM {found.tvm}, "
-        f"{found.date}); states of which the relation says nothing do not count:"
+        f"Relations to other passes, measured for {found.passes} passes of the catalog (of the passes that apply to "
+        f"each network) in {found.states} states of {found.networks} networks (TVM {found.tvm}, {found.date}). A state "
+        "counts if it shows or contradicts the relation."
     )
 
 

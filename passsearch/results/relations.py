@@ -39,6 +39,7 @@ class PassRelations(Record):
     Attributes:
         tvm: Version of TVM.
         date: Day of the last measurement.
+        passes: Number of passes that were measured, on each network those that apply to it.
         networks: Number of networks.
         states: Number of states of these networks in which every pair of passes was measured.
         pairs: The relations.
@@ -46,6 +47,7 @@ class PassRelations(Record):
 
     tvm: str
     date: str
+    passes: int
     networks: int
     states: int
     pairs: tuple[PassRelation, ...]
@@ -72,6 +74,7 @@ class MeasuredRelations(Record):
         schema: Version of the form.
         tvm: Version of TVM.
         date: Day of the last measurement.
+        passes: Number of passes that were measured, on each network those that apply to it.
         networks: The networks by name, which ends with ``@gpu`` where they were lowered for a GPU.
         witnesses: Networks with the passes that lead to a state; relations name them by number.
         relations: By relation, first pass and second pass: the number of states that show it, of those that contradict
@@ -81,6 +84,7 @@ class MeasuredRelations(Record):
     schema: str
     tvm: str
     date: str
+    passes: int
     networks: Mapping[str, RelatedNetwork]
     witnesses: tuple[tuple[str, str], ...]
     relations: Mapping[str, Mapping[str, Mapping[str, tuple[int, int, int]]]]
@@ -96,4 +100,4 @@ class MeasuredRelations(Record):
         ]
         ordered = sorted(found, key=lambda each: (each.relation, each.first != name, -each.seen))
         states = sum(network.states for network in self.networks.values())
-        return PassRelations(self.tvm, self.date, len(self.networks), states, tuple(ordered))
+        return PassRelations(self.tvm, self.date, self.passes, len(self.networks), states, tuple(ordered))

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
-from passsearch.catalog import Catalog, CatalogEntry, drop_conflicts, insert_prerequisites
+from passsearch.catalog import Catalog, CatalogEntry, drop_conflicts
 from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
 
 OFF = "off"
@@ -73,8 +73,8 @@ class Space:
         used = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
         ordered = sorted(used, key=lambda slot: float(keys[f"rank:{slot}"]))
         selected = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
-        complete = insert_prerequisites(selected, self.catalog, features=self.features)
-        return Candidate(drop_conflicts(complete, self.catalog), build_at(int(keys["build:opt_level"]), self.builds))
+        proposed = drop_conflicts(selected, self.catalog, features=self.features)
+        return Candidate(proposed, build_at(int(keys["build:opt_level"]), self.builds))
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Return the keys that decode to a candidate; ``None`` if it lies outside this space."""

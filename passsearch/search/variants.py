@@ -1,6 +1,7 @@
 """Pipelines that differ from a good one by a single pass: where exploration from the imported network does not get."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from passsearch.catalog import Catalog
@@ -10,8 +11,8 @@ from passsearch.core import PassSpec, Pipeline
 def variants(pipeline: Pipeline, steps: Sequence[PassSpec], *, catalog: Catalog, seed: int) -> Iterator[Pipeline]:
     """Iterate, in random order, over the pipelines that one change makes.
 
-    A change leaves out a pass, exchanges two neighbours, gives a pass other arguments, or inserts a pass. Pipelines in
-    which a pass comes after one that it conflicts with are left out.
+    A change leaves out a pass, exchanges two neighbours, gives a pass other arguments, or inserts a pass. Changes that
+    put a pass after one that it conflicts with are left out.
 
     Args:
         pipeline: The pipeline to change.
@@ -38,4 +39,5 @@ def variants(pipeline: Pipeline, steps: Sequence[PassSpec], *, catalog: Catalog,
     distinct = list(dict.fromkeys(changed))
     random.Random(seed).shuffle(distinct)  # noqa: S311
     found = (Pipeline(variant) for variant in distinct if variant != passes)
-    return (variant for variant in found if not catalog.conflict(variant))
+    had = Counter(catalog.conflicts(pipeline))
+    return (variant for variant in found if not Counter(catalog.conflicts(variant)) - had)

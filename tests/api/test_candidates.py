@@ -103,11 +103,37 @@ def test_a_folder_with_the_name_of_a_baseline_is_not_the_baseline(
     assert read_candidate(session, path, trust=False).name == path, "named by its path, it is not taken for it either"
 
 
-def test_passes_in_an_order_that_the_catalog_excludes_are_refused(session: Session) -> None:
+def test_a_pipeline_with_a_conflict_is_read_with_one_warning(
+    session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
     entry = next(entry for entry in session.catalog.entries.values() if entry.conflicts)
-    earlier = entry.conflicts[0]
-    with pytest.raises(UserError, match=f"Write `{entry.name}` before `{earlier}`, or leave one of them out"):
-        read_candidate(session, f"{earlier},{entry.name}", trust=False)
+    written = f"{entry.conflicts[0]},{entry.name}"
+    assert str(read_candidate(session, written, trust=False).pipeline) == written
+    [message] = caplog.messages
+    assert message.startswith(f"`{entry.name}` after `{entry.conflicts[0]}`: the catalog says")
+
+
+def test_what_passsearch_reads_back_brings_no_warning_of_conflicts(
+    session: Session, tuned: passsearch.TuneResult, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    entry = next(entry for entry in session.catalog.entries.values() if entry.conflicts)
+    recorded = f"{entry.conflicts[0]},{entry.name}"
+    shutil.copytree(tuned.run, tmp_path / "run")
+    tuned.export(tmp_path / "exported")
+    result, file = tmp_path / "run" / "result.json", tmp_path / "exported" / "pipeline.json"
+    document = json.loads(result.read_text())
+    document["best"]["pipeline"] = recorded
+    result.write_text(json.dumps(document))
+    names = (entry.conflicts[0], entry.name)
+    passes = [{"name": name, "arguments": {}, "factory": session.catalog.entry(name).factory} for name in names]
+    states = ["0"] * (len(passes) + 1)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"passes": passes, "states": states}))
+    for name in (str(tmp_path / "run"), str(file)):
+        assert str(read_candidate(session, name, trust=False).pipeline) == recorded
+    assert str(read_candidate(session, recorded, trust=False, warn=False).pipeline) == recorded
+    for name in session.catalog.sequences:
+        read_candidate(session, name, trust=False)
+    assert not caplog.messages
 
 
 def test_exported_files_are_named_by_their_folders(

@@ -1,7 +1,7 @@
 import pytest
 
-from passsearch.catalog import Catalog, bind_arguments, bind_pipeline, drop_conflicts, load, refuse_conflicts
-from passsearch.core import PassSpec, Pipeline
+from passsearch.catalog import Catalog, bind_arguments, bind_pipeline, drop_conflicts, load, warn_of_conflicts
+from passsearch.core import NOTICE_LOG, PassSpec, Pipeline
 from passsearch.errors import UserError
 
 
@@ -56,23 +56,33 @@ def test_regions_are_named_by_numbers(place: str) -> None:
         bind_arguments(PassSpec.of("Winograd", convolutions={place: 4}), entry)
 
 
-def test_a_pass_after_one_that_it_conflicts_with_is_refused_with_the_place_where_it_fits() -> None:
+def test_all_conflicts_of_a_pipeline_are_one_warning_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     relax = load("relax")
-    written = Pipeline.parse("LegalizeOps,ScheduleCPU,ScheduleRows")
-    with pytest.raises(UserError) as error:
-        refuse_conflicts(written, relax)
-    message = str(error.value)
-    assert "`ScheduleRows` is invalid or changes nothing after `ScheduleCPU`; got `LegalizeOps,ScheduleCPU" in message
-    assert "Write `ScheduleRows` before `ScheduleCPU`" in message and "\n" not in message
-    assert str(drop_conflicts(written, relax)) == "LegalizeOps,ScheduleCPU"
+    warn_of_conflicts(Pipeline.parse("LegalizeOps,ScheduleRows,ScheduleCPU"), relax)
+    assert not caplog.records
+    warn_of_conflicts(Pipeline.parse("FuseOps,CutFusion,ScheduleCPU,ScheduleRows,ScheduleRows"), relax)
+    [record] = caplog.records
+    message = record.getMessage()
+    assert record.name == NOTICE_LOG and record.levelname == "WARNING" and "\n" not in message
+    assert message.startswith("`CutFusion` after `FuseOps`, `ScheduleRows` after `ScheduleCPU`: the catalog says")
+    assert "`passsearch catalog show PASS --dialect relax`" in message
 
-    other_order = Pipeline.parse("LegalizeOps,ScheduleRows,ScheduleCPU")
-    refuse_conflicts(other_order, relax)
-    assert drop_conflicts(other_order, relax) == other_order
+
+@pytest.mark.parametrize(
+    ("proposed", "kept"),
+    [
+        ("LegalizeOps,ScheduleCPU,ScheduleRows", "LegalizeOps,ScheduleCPU"),
+        ("LegalizeOps,ScheduleRows,ScheduleCPU", "LegalizeOps,ScheduleRows,ScheduleCPU"),
+        # FuseTIR needs FuseOps, which conflicts here; neither is kept.
+        ("LegalizeOps,DataflowUseInplaceCalls,FuseTIR", "LegalizeOps,DataflowUseInplaceCalls"),
+    ],
+)
+def test_a_pass_that_conflicts_is_dropped_with_its_prerequisites(proposed: str, kept: str) -> None:
+    assert str(drop_conflicts(Pipeline.parse(proposed), load("relax"), features=())) == kept
 
 
 @pytest.mark.parametrize("dialect", ["relay", "relax"])
 def test_no_sequence_that_a_search_starts_from_has_a_conflict(dialect: str) -> None:
     shipped = load(dialect)
     tried = [sequence for sequence in shipped.sequences.values() if sequence.starts_search]
-    assert tried and not any(shipped.conflict(sequence.pipeline) for sequence in tried)
+    assert tried and not any(shipped.conflicts(sequence.pipeline) for sequence in tried)

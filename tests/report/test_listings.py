@@ -3,6 +3,7 @@
 from passsearch.report import (
     analysis_text,
     catalog_check_text,
+    catalog_entry_html,
     catalog_entry_text,
     catalog_text,
     findings_text,
@@ -93,13 +94,22 @@ def test_entry_shows_measured_relations_from_the_side_of_the_pass() -> None:
     pairs = [
         PassRelation("enables", "AnnotateTIROpPattern", "FuseOps", 3, 5, "chain", "LegalizeOps"),
         PassRelation("precedes", "FuseOps", "Plan", 1, 1, "chain", ""),
+        PassRelation("precedes", "FuseOps", "Cut", 2, 3, "chain", ""),
+        PassRelation("precedes", "Fold", "FuseOps", 2, 3, "chain", ""),
     ]
-    relations = PassRelations("0.27.0", "2026-11-30", networks=2, states=12, pairs=tuple(pairs))
-    text = catalog_entry_text({"name": "FuseOps", "relations": relations.to_json()})
+    relations = PassRelations("0.27.0", "2026-11-30", passes=71, networks=2, states=12, pairs=tuple(pairs))
+    entry = {"name": "FuseOps", "summary": "Fuses.", "relations": relations.to_json()}
+    text = catalog_entry_text(entry)
 
-    assert "in 12 states of 2 networks (TVM 0.27.0, 2026-11-30)" in text.replace("\n  ", " ")
+    note = (
+        "measured for 71 passes of the catalog (of the passes that apply to each network) in 12 states of 2 networks "
+        "(TVM 0.27.0, 2026-11-30). A state counts if it shows or contradicts the relation."
+    )
+    assert note in " ".join(text.split()) and note in catalog_entry_html(entry)
     rows = [line.split() for line in text.splitlines()]
     assert ["must", "precede", "Plan", "1", "of", "1", "chain"] in rows
+    assert ["may", "fail", "unless", "before", "Cut", "2", "of", "3", "chain"] in rows
+    assert ["may", "fail", "unless", "after", "Fold", "2", "of", "3", "chain"] in rows
     assert ["enabled", "by", "AnnotateTIROpPattern", "3", "of", "5", "chain", "after", "LegalizeOps"] in rows
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from passsearch.catalog import load
+from passsearch.catalog import insert_prerequisites, load
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Edge, StateGraph
 from passsearch.search import Space, starting_sequences
@@ -53,7 +53,17 @@ def test_a_decoded_sequence_has_no_conflict(seed: int) -> None:
     catalog = load("relax")
     names = ("FuseOps", "FuseTIR", "CutFusion", "ScheduleRows", "ScheduleCPU")
     searched = Space(catalog, tuple(map(catalog.entry, names)), frozenset())
-    assert catalog.conflict(searched.decode(draw(searched, seed)).pipeline) is None  # type: ignore[arg-type]
+    assert not catalog.conflicts(searched.decode(draw(searched, seed)).pipeline)  # type: ignore[arg-type]
+
+
+def test_every_pass_of_a_decoded_sequence_has_its_prerequisites() -> None:
+    catalog, features = load("relax"), frozenset({"batch_norm", "common_subexpression"})
+    entries = tuple(entry for entry in catalog.entries.values() if entry.role == "candidate")
+    searched = Space(catalog, entries, features)
+    for seed in range(300):
+        decoded = searched.decode(draw(searched, seed)).pipeline  # type: ignore[arg-type]
+        assert insert_prerequisites(decoded, catalog, features=features) == decoded
+        assert not catalog.conflicts(decoded)
 
 
 def test_a_sequence_outside_the_space_has_no_keys() -> None:

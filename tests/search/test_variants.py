@@ -27,8 +27,16 @@ def test_the_order_depends_on_the_seed_alone() -> None:
     assert orders[0] == orders[1] != orders[2] and set(orders[0]) == set(orders[2])
 
 
-def test_no_variant_has_a_conflict() -> None:
+def test_no_change_makes_a_conflict() -> None:
     scheduled = Pipeline.parse("LegalizeOps,ScheduleRows,ScheduleCPU")
     found = {str(variant) for variant in variants(scheduled, scheduled.passes, catalog=load("relax"), seed=0)}
     assert "ScheduleRows,LegalizeOps,ScheduleCPU" in found
     assert "LegalizeOps,ScheduleCPU,ScheduleRows" not in found and not any("CPU,ScheduleRows" in each for each in found)
+
+
+def test_conflicts_that_a_pipeline_has_already_exclude_no_variant() -> None:
+    late = Pipeline.parse("LegalizeOps,ScheduleCPU,ScheduleRows")
+    found = {str(variant) for variant in variants(late, late.passes, catalog=load("relax"), seed=0)}
+    assert {"ScheduleCPU,ScheduleRows", "LegalizeOps,ScheduleRows,ScheduleCPU"} <= found
+    assert "LegalizeOps,ScheduleCPU,LegalizeOps,ScheduleRows" in found
+    assert "LegalizeOps,ScheduleCPU,ScheduleRows,ScheduleRows" not in found, "one more conflict"
