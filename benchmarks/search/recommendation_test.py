@@ -57,7 +57,7 @@ def by_class(networks: Networks, row: CorpusNetwork) -> str:
 
 def nearest(networks: Networks, row: CorpusNetwork) -> str:
     """Return the sequence that reaches most on the networks with the most similar counts of features."""
-    return order_by_nearest(networks, row.features, row.order)[0]
+    return order_by_nearest(networks, row.classes, row.features, row.order)[0]
 
 
 def by_tree(networks: Networks, row: CorpusNetwork) -> str:

@@ -1,8 +1,8 @@
 """What the corpus says of the sequences of the catalog for a network, without building anything.
 
 The sequences come in the order of what they reached on the three networks of the corpus with the most similar counts of
-features. Of six rules this one has the largest worst decile where it does not know the architecture family
-(``docs/evidence/search.md``).
+features, and in that of the catalog where fewer than three networks share a class with the network. Of six rules this
+one has the largest worst decile where it does not know the architecture family (``docs/evidence/search.md``).
 """
 
 import math
@@ -69,17 +69,23 @@ def nearest_networks(networks: Networks, features: Mapping[str, int]) -> tuple[s
     return tuple(sorted(measured, key=lambda name: _distance(networks[name].features, features))[:NEAREST])
 
 
-def order_by_nearest(networks: Networks, features: Mapping[str, int], suited: Sequence[str]) -> tuple[str, ...]:
+def order_by_nearest(
+    networks: Networks, classes: Iterable[str], features: Mapping[str, int], suited: Sequence[str]
+) -> tuple[str, ...]:
     """Return sequences in the order of what they reached on the nearest networks of the corpus.
 
+    The order stays as it is where the corpus has too few networks alike, of which it expects nothing either.
     A sequence that no network of the corpus takes, such as one for integers, keeps its place before the first one that
     the corpus knows. Those that less than half of the nearest networks take come last, in the order of the catalog.
 
     Args:
         networks: The corpus on one kind of processor.
-        features: Counts of the features that the network has.
+        classes: The network's classes.
+        features: Counts of the features that it has.
         suited: Names of the sequences that suit it, in the order of the catalog.
     """
+    if len(alike_networks(networks, classes)) < LEAST_ALIKE:
+        return tuple(suited)
     nearest = [networks[name] for name in nearest_networks(networks, features)]
     taken = {name for row in networks.values() for name in row.order}
     first = tuple(takewhile(lambda name: name not in taken, suited))
@@ -159,7 +165,7 @@ def search_gains(networks: Networks) -> dict[str, float]:
 def recommended_by_others(networks: Networks, row: CorpusNetwork) -> str:
     """Return the sequence that is recommended for a network by those of other architecture families."""
     others = {name: each for name, each in networks.items() if each.family != row.family}
-    return order_by_nearest(others, row.features, row.order)[0]
+    return order_by_nearest(others, row.classes, row.features, row.order)[0]
 
 
 @dataclass(frozen=True)
@@ -207,9 +213,13 @@ def advise(
         known = ", ".join(corpus.processors) or "none"
         abstained = f"the corpus has no processor like `{target_cpu(target) or target}`; it has: {known}"
         return CorpusAdvice(sequence, f"{first}in the catalog's order", "", abstained=abstained)
-    nearest = ", ".join(nearest_networks(corpus.processors[kind].networks, features))
-    first += f"in the order of what they reached on the most similar networks ({nearest})"
-    found = evidence(corpus.processors[kind].networks, classes, sequence)
+    networks = corpus.processors[kind].networks
+    if len(alike_networks(networks, classes)) < LEAST_ALIKE:
+        first += "in the catalog's order"
+    else:
+        nearest = ", ".join(nearest_networks(networks, features))
+        first += f"in the order of what they reached on the most similar networks ({nearest})"
+    found = evidence(networks, classes, sequence)
     if found is None:
         abstained = f"the corpus has fewer than {LEAST_ALIKE} networks of class {names} on `{kind}`"
         return CorpusAdvice(sequence, first, kind, abstained=abstained)

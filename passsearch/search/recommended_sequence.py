@@ -13,15 +13,16 @@ def recommended_sequences(session: Session, analysis: NetworkAnalysis) -> tuple[
     """Return the sequences that suit a network, the recommended one first; the baseline alone where none does.
 
     The order is that of the nearest networks of the corpus; of the catalog's ``recommended`` where the corpus has no
-    processor like the target. A sequence for whose features the network gives no reason comes after those for which it
-    does.
+    processor like the target, or too few networks like this one. A sequence for whose features the network gives no
+    reason comes after those for which it does.
     """
     wanted, rest = sequences_in_catalog_order(session, analysis)
     corpus = read_corpus(session.dialect.name)
     kind = similar_processor(corpus, session.target)
     if kind is not None:
         networks = corpus.processors[kind].networks
-        wanted = {name: wanted[name] for name in order_by_nearest(networks, feature_counts(analysis), [*wanted])}
+        names = order_by_nearest(networks, analysis.class_names, feature_counts(analysis), [*wanted])
+        wanted = {name: wanted[name] for name in names}
     return (*wanted.values(), *rest.values()) or (session.dialect.baseline,)
 
 

@@ -75,18 +75,29 @@ def test_sequences_come_in_the_order_of_what_they_reached_on_the_nearest_network
         for name in ("x", "y", "z")
     }
     suited = ["nhwc", "winograd"]
-    assert order_by_nearest({**far, **near}, {"convolution": 21}, suited) == ("winograd", "nhwc")
-    assert order_by_nearest({**far, **near}, {"convolution": 50, "depthwise": 16}, suited) == ("nhwc", "winograd")
+    assert order_by_nearest({**far, **near}, ["RN"], {"convolution": 21}, suited) == ("winograd", "nhwc")
+    assert order_by_nearest({**far, **near}, ["RN"], {"convolution": 50, "depthwise": 16}, suited) == (
+        "nhwc",
+        "winograd",
+    )
 
 
 def test_a_sequence_that_the_corpus_does_not_know_keeps_its_place() -> None:
-    assert order_by_nearest(RESIDUAL, {}, ["integer", "nhwc", "winograd"]) == ("integer", "winograd", "nhwc")
-    assert order_by_nearest(RESIDUAL, {}, ["nhwc", "integer", "winograd"]) == ("winograd", "nhwc", "integer")
+    assert order_by_nearest(RESIDUAL, ["RN"], {}, ["integer", "nhwc", "winograd"]) == ("integer", "winograd", "nhwc")
+    assert order_by_nearest(RESIDUAL, ["RN"], {}, ["nhwc", "integer", "winograd"]) == ("winograd", "nhwc", "integer")
+
+
+def test_without_networks_alike_the_catalog_decides() -> None:
+    assert order_by_nearest(RESIDUAL, ["BR"], {}, ["nhwc", "winograd"]) == ("nhwc", "winograd")
+    assert (
+        "in the catalog's order"
+        in advise(corpus(**RESIDUAL), ZEN, classes=["unknown"], features={}, suited=["nhwc", "winograd"]).reason
+    )
 
 
 def test_a_sequence_that_most_of_the_nearest_networks_do_not_take_comes_last() -> None:
     rare = {**RESIDUAL, "a": network("a", winograd=1.0, nhwc=2.0, combine=0.1)}
-    assert order_by_nearest(rare, {}, ["combine", "nhwc", "winograd"]) == ("winograd", "nhwc", "combine")
+    assert order_by_nearest(rare, ["RN"], {}, ["combine", "nhwc", "winograd"]) == ("winograd", "nhwc", "combine")
 
 
 def test_what_a_search_found_counts_as_the_best() -> None:
