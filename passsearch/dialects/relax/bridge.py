@@ -46,7 +46,7 @@ from passsearch.dialects.shared import (
 )
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.standalone.relax.deployment import cuda_libraries, legalization, resizing
-from passsearch.standalone.relax.deployment.code_generation import CPU, replace_narrowing, write_library
+from passsearch.standalone.relax.deployment.code_generation import CPU, build_config, replace_narrowing, write_library
 from passsearch.standalone.relax.deployment.lowering import has_memory_plan, lower, target_options
 from passsearch.standalone.relax.deployment.separate_weights import separate_weights
 
@@ -148,7 +148,8 @@ class RelaxBridge(JsonFiles):
         clock = BuildClock()
         try:
             # Relax has no opt level of its own; the level of the options selects a pipeline in ``lower``.
-            with self.target, build_context(options, opt_level=APPLY_LEVEL, instruments=[clock]):
+            config = build_config(dict(options.config), self.target)
+            with self.target, build_context(options, opt_level=APPLY_LEVEL, instruments=[clock], config=config):
                 is_planned = options.opt_level > 0 or has_memory_plan(module)
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
                 folder.mkdir(exist_ok=True)

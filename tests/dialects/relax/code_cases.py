@@ -25,7 +25,13 @@ from passsearch.dialects.contract import CompileError
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.code_size import code_bytes
 from passsearch.standalone.relax.cpu_schedules import ScheduleCPU
-from passsearch.standalone.relax.deployment.code_generation import are_independent, generate_code, write_library
+from passsearch.standalone.relax.deployment.code_generation import (
+    ASYNC_COPIES,
+    are_independent,
+    build_config,
+    generate_code,
+    write_library,
+)
 from passsearch.standalone.relax.deployment.lowering import lower
 
 TARGET = tvm.target.Target("llvm")
@@ -160,6 +166,14 @@ def call_each_other() -> bool:
     return not are_independent(module, list(module.functions))
 
 
+def copy_options() -> dict[str, Any]:
+    """Return whether copies run beside what is computed, by target, and where the user forbids it."""
+    targets = {"cuda": {"kind": "cuda", "arch": "sm_80"}, "opencl": {"kind": "opencl"}, "llvm": {"kind": "llvm"}}
+    chosen = {name: build_config({}, tvm.target.Target(each)).get(ASYNC_COPIES) for name, each in targets.items()}
+    own = build_config({ASYNC_COPIES: False, "tirx.disable_assert": True}, tvm.target.Target(targets["cuda"]))
+    return {**chosen, "own": own}
+
+
 if __name__ == "__main__":
     plain = b""
     for name, shape, body in (
@@ -174,6 +188,7 @@ if __name__ == "__main__":
     print(json.dumps({"case": "without assertions", **result, "differs": library != plain}))
     print(json.dumps({"case": "threads", "one": meet(1), "two": meet(2), "none": start_no_thread()}))
     print(json.dumps({"case": "code", **measure_code()}))
+    print(json.dumps({"case": "copies", **copy_options()}))
     print(json.dumps({"case": "calls", "whole": call_each_other()}))
     fused = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), relax.transform.FuseTIR()]
     print(json.dumps({"case": "tiles", "wrong": [*tile(), *tile(*fused, ScheduleCPU())]}))

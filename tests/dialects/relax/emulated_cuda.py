@@ -6,6 +6,9 @@ not taken from descriptions. Threads take turns at these instructions and at bar
 kernels whose results depend on the order miss a barrier. Addresses of ``ldmatrix`` are checked, conflicts of the banks
 of shared memory counted, and arrays lie between fences that may not be changed.
 
+TVM's own helpers before the kernels are replaced, not emulated: vectors and their ``make_``, packing, conversions and
+``h`` functions of 16 bits, ``ptx_cp_async_legacy`` and the groups of ``cp.async``.
+
 For scripts of this folder that run where TVM's Relax is.
 """
 
@@ -49,6 +52,8 @@ struct half2 { half x, y; }; struct nv_bfloat162 { nv_bfloat16 x, y; };
   static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 VECTORS(float, float) VECTORS(unsigned, uint) VECTORS(int, int)
 static inline half2 make_half2(half x, half y) { return {x, y}; }
+struct half4 { half x, y, z, w; };
+static inline half4 make_half4(half x, half y, half z, half w) { return {x, y, z, w}; }
 static inline half __float2half_rn(float value) { return half(value); }
 static inline nv_bfloat16 __float2bfloat16_rn(float value) { return nv_bfloat16(value); }
 template <class T> static unsigned pack(T x, T y) {
@@ -75,7 +80,6 @@ static std::vector<Warp> warps;
 static ucontext_t scheduler;
 static int current, waiting;
 static unsigned barrier;
-static bool stuck_check;
 extern "C" long conflicts, loads, multiplications, copies;
 long conflicts, loads, multiplications, copies;
 

@@ -236,6 +236,7 @@ if __name__ == "__main__":
         {"rule": "8x8x2x3x16x1v"},
         {"rule": "8x8x2x2x18x1v"},
         {"kernels": {"any": {"rule": "0x8x2x2x16x1"}}},
+        {"rule": "4x4x64x64x64x1t"},
         {"kernels": {"any": {"tile": "8x8"}}},
         {"kernels": {"missing": {"rule": "GEMV"}}},
     ):

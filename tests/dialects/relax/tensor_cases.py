@@ -70,6 +70,21 @@ def images(data: Any, weights: Any, *, stride: int, padding: int) -> Any:
     return np.einsum("nhwcyx,oyxc->nhwo", windows[:, ::stride, ::stride], weights)
 
 
+def in_nchw(data: Any, weights: Any) -> Any:
+    """Return a convolution of padded images in NCHW with weights in OIHW."""
+    result = images(data.transpose(0, 2, 3, 1), weights.transpose(0, 2, 3, 1), stride=1, padding=1)
+    return result.transpose(0, 3, 1, 2)
+
+
+def patches(size: int, channels: int, patch: int) -> Kernel:
+    """Return a convolution of images in NHWC whose windows do not overlap."""
+    return Kernel(
+        convolution(patch, 0),
+        lambda a, b: images(a, b, stride=patch, padding=0),
+        ((1, size, size, channels), (40, patch, patch, channels)),
+    )
+
+
 def convolution(stride: int, padding: int) -> Callable[..., Any]:
     layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
     return lambda data, weights: op.nn.conv2d(data, weights, strides=stride, padding=padding, **layouts)
@@ -121,6 +136,20 @@ def kernels(rows: int, columns: int, terms: int) -> Mapping[str, Kernel]:
             2,
         ),
     }
+
+
+SHORT_RUNS = {
+    "patches of 4": patches(24, 3, 4),
+    "patches of 16": patches(64, 3, 16),
+    "patches of 20 channels": patches(12, 20, 2),
+    "NCHW": Kernel(lambda a, b: op.nn.conv2d(a, b, padding=1), in_nchw, ((1, 8, 7, 7), (40, 8, 3, 3))),
+    "heads": Kernel(
+        lambda a, b: op.einsum((a, b), "ihd,jhd->ij"),
+        lambda a, b: np.einsum("ihd,jhd->ij", a, b),
+        ((33, 6, 12), (40, 6, 12)),
+    ),
+}
+"""Sums of a multiple of eight terms, of which less than eight are neighbours in memory."""
 
 
 def module_of(kernel: Kernel, dtype: str) -> Any:
@@ -266,6 +295,7 @@ MANY = [
     *(("product", (64, 64, 64), "bfloat16", arch, None) for arch in ("sm_80", "sm_89", "sm_90")),
     *(("wide", (130, 136, 72), "float16", "sm_80", str(tile)) for tile in TILES[:3]),
     ("residual", (17, 40, 520), "float16", "sm_75", "2x1x16x32x32x2t"),
+    *((kind, (), "float16", "sm_80", None) for kind in SHORT_RUNS),
 ]
 """Kinds, sizes, types, architectures and tiles; the sizes of most are no multiples of a tile, or of a vector."""
 
@@ -273,6 +303,7 @@ if __name__ == "__main__":
     cuda_libraries.prepare("cc")
     folder_of_files, group = Path(sys.argv[1]), {"few": FEW, "many": MANY}[sys.argv[2]]
     for kind, sizes, dtype, arch, tile in group:
-        kernel, is_first = kernels(*sizes)[kind], (kind, sizes, dtype, arch, tile) == FEW[0]
+        kernel = kernels(*sizes)[kind] if sizes else SHORT_RUNS[kind]
+        is_first = (kind, sizes, dtype, arch, tile) == FEW[0]
         case = check(kind, kernel, dtype=dtype, arch=arch, tile=tile, folder=folder_of_files, faults=is_first)
         print(json.dumps(case), flush=True)

@@ -78,9 +78,9 @@ def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: A
     assert half["own"] == [[[6, 128]]] == half["without_bfloat16"] and half["bfloat16"] != half["own"], half
     assert half["own"] != half["dlight"] != half["tiles"]
     messages = [case["message"] for case in results if case["case"] == "refused"]
-    names = ("Best", "8x8x2x2x16", "8x8x2x3x16x1v", "8x8x2x2x18x1v", "0x8x2x2x16x1")
+    names = ("Best", "8x8x2x2x16", "8x8x2x3x16x1v", "8x8x2x2x18x1v", "0x8x2x2x16x1", "4x4x64x64x64x1t")
     assert all(f"no rule `{name}`" in message for name, message in zip(names, messages, strict=False)), messages
-    assert "no setting `tile`" in messages[5] and messages[6] == "no function `missing` to schedule"
+    assert "no setting `tile`" in messages[6] and messages[7] == "no function `missing` to schedule"
     assert all("six numbers" in message for message in messages[:3])
 
 

@@ -58,7 +58,7 @@ class Relax:
             opt_level=4,
             required_pass=options["required"],
             disabled_pass=options["disabled"],
-            config=options["config"],
+            config=code_generation.build_config(options["config"], target),
         )
         # Before the build, which takes longer than to find out that the machine has no linker.
         compiler = rebuild_checks.require_linker()

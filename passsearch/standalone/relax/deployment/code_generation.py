@@ -13,7 +13,6 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,6 +63,11 @@ def replace_narrowing() -> None:
     tirx.transform.NarrowDataType = narrow_others
 
 
+def build_config(config: Mapping[str, Any], target: tvm.target.Target) -> dict[str, Any]:
+    """Return the options of a build's context: on CUDA, copies that a schedule marks run beside what is computed."""
+    return {ASYNC_COPIES: True, **config} if target.kind.name == "cuda" else dict(config)
+
+
 def _has_remainders(function: Any) -> bool:
     """Return True for a function of a CPU that computes the remainder of a division by a power of two."""
     target = function.attrs.get("target")
@@ -84,7 +88,7 @@ def _has_remainders(function: Any) -> bool:
 def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *, threads: int, **linking: Any) -> None:
     """Generate the code of a lowered network and link it with its constants into one library.
 
-    The caller enters target and context.
+    The caller enters target and context, whose options are those of ``build_config``.
 
     Args:
         module: The network after ``lowering.lower``.
@@ -110,8 +114,7 @@ def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *
             library.write_to_file(objects[place])
 
         generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
-        with nullcontext() if CPU in target.keys else _with_async_copies(tvm.transform.PassContext.current()):
-            executable = relax.build(network, target, relax_pipeline=None)
+        executable = relax.build(network, target, relax_pipeline=None)
         compiled, options = compile_c(
             [module[name] for name in kernels], target, Path(scratch), cc=linking.get("cc") or "cc"
         )
@@ -197,17 +200,6 @@ def generate_code(
             raise OSError(f"No thread to generate code: {error}.") from error
         # If one fails, those that have not begun are not generated.
         return list(made)
-
-
-def _with_async_copies(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
-    """Return a context in which copies into shared memory that a schedule marks run beside what a GPU computes."""
-    return tvm.transform.PassContext(
-        opt_level=context.opt_level,
-        required_pass=list(context.required_pass),
-        disabled_pass=list(context.disabled_pass),
-        instruments=list(context.instruments),
-        config={**context.config, ASYNC_COPIES: True},
-    )
 
 
 def _without_instruments(context: tvm.transform.PassContext) -> tvm.transform.PassContext:

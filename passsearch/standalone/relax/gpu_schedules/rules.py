@@ -102,7 +102,7 @@ def _rules(rule: str | None) -> list[Any]:
             f"ScheduleGPU has no rule `{rule}`; use {', '.join(ORDER)}, or a tile of six numbers such as "
             "8x16x2x2x32x1. In a tile that ends with v, such as 8x16x4x4x16x1v, steps are a multiple of 4; rows and "
             "columns of a thread are 1, 2 or a multiple of 4. A tile for tensor cores ends with t, such as "
-            "2x4x64x32x32x1t: warps, results of a warp and steps, these in multiples of 16"
+            "2x4x64x32x32x1t: warps, results of a warp and steps, these in multiples of 16, in 48 KiB of shared memory"
         )
     return [Products(tile), *others]
 

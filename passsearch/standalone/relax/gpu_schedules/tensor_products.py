@@ -12,7 +12,8 @@ from tvm.s_tir.dlight.gpu.matmul import get_index_map, get_reduction_blocks
 
 from .instructions import TYPES, keep_in_registers
 from .sums import is_bound, is_sum_innermost, multiplies_and_adds, normalise
-from .tensor_tiles import TensorTile, usual_tensor_tile
+from .tensor_tiles import VECTOR, TensorTile, usual_tensor_tile
+from .vectors import has_wide_indices
 
 FIRST = {"float16": 75, "bfloat16": 80}
 """The first compute capability, times ten, whose tensor cores multiply a type."""
@@ -47,6 +48,20 @@ class TensorProducts:
     def schedule(self, function: Any, capability: int) -> Any:
         """Return a schedule whose tiles in registers are those of a whole warp, as instructions describe them.
 
+        Its vectors are the longest that TVM has CUDA code for; ``None`` if there is no such schedule.
+
+        Raises:
+            tvm.s_tir.ScheduleError: What comes after the sum cannot be moved into its loops.
+        """
+        for most in ((VECTOR, VECTOR), (VECTOR // 2, VECTOR), (VECTOR // 2, VECTOR // 2)):
+            schedule = self._schedule(function, capability, most)
+            if schedule is None or not has_wide_indices(schedule.mod["main"]):
+                return schedule
+        return None
+
+    def _schedule(self, function: Any, capability: int, most: tuple[int, int]) -> Any:
+        """Return a schedule that loads no more values of A and B at once.
+
         Raises:
             tvm.s_tir.ScheduleError: What comes after the sum cannot be moved into its loops.
         """
@@ -70,7 +85,8 @@ class TensorProducts:
         sizes = [int(schedule.get(loop).extent) for loop in schedule.get_loops(main)]
         tile = self.tile or usual_tensor_tile(sizes)
         is_new = capability >= AMPERE
-        found = tile.apply(schedule, main, inner, dtype=dtype, steps=16 if is_new else 8, has_copies=is_new)
+        steps = 16 if is_new else 8
+        found = tile.apply(schedule, main, inner, dtype=dtype, steps=steps, has_copies=is_new, most=most)
         return found if found is not None and is_bound(found) else None
 
 

@@ -13,6 +13,7 @@ from tvm.s_tir.dlight.gpu.matmul import auto_inline_consumer_chain, auto_inline_
 from .instructions import EDGE, WARP, clear, load, multiply, place_left, place_right
 from .sums import sum_in_threads
 from .tiles import MULTIPROCESSORS
+from .vectors import count_neighbours
 
 VECTOR = 8
 """Values of 16 bits that one instruction reads or writes at most."""
@@ -69,7 +70,17 @@ class TensorTile:
         sizes = (self.row_warps * self.rows, self.column_warps * self.columns)
         return sum(2 * max(size * (self.steps + VECTOR), (size + VECTOR) * self.steps) for size in sizes)
 
-    def apply(self, schedule: Any, main: Any, inner: list[bool], *, dtype: str, steps: int, has_copies: bool) -> Any:
+    def apply(
+        self,
+        schedule: Any,
+        main: Any,
+        inner: list[bool],
+        *,
+        dtype: str,
+        steps: int,
+        has_copies: bool,
+        most: tuple[int, int],
+    ) -> Any:
         """Return the schedule, or ``None`` for a function of several results whose sums have parts.
 
         Args:
@@ -79,8 +90,8 @@ class TensorTile:
             dtype: Type of the factors.
             steps: Terms of the sum that an instruction of the device adds at once.
             has_copies: True if the device copies into shared memory while it computes (``cp.async``).
+            most: Values of A and B that a thread loads at once at most.
         """
-        widths = [math.gcd(VECTOR, int(each.source.shape[-1])) for each in schedule.get(main).reads]
         tile = (self.row_warps * self.rows, self.column_warps * self.columns, self.steps * self.parts)
         schedule.pad_einsum(main, [1, *tile])
         if self.parts > 1:
@@ -100,9 +111,11 @@ class TensorTile:
         schedule.bind(column_block, "blockIdx.y")
         schedule.bind(row_warp, "threadIdx.z")
         schedule.bind(column_warp, "threadIdx.y")
-        instructions = {}
+        instructions, widths = {}, []
         for place, size in enumerate(tile[:2]):
-            self._load_shared(schedule, main, place, outer, size=size, inner=inner[place], width=widths[place])
+            widths.append(
+                self._load_shared(schedule, main, place, outer, size=size, inner=inner[place], most=most[place])
+            )
             loop = self._load_registers(schedule, main, place, middle, inner=inner[place])
             instructions[loop] = load(place, dtype, transposed=not inner[place])
         result = self._write(schedule, main, column_warp)
@@ -127,9 +140,9 @@ class TensorTile:
         return schedule
 
     def _load_shared(
-        self, schedule: Any, main: Any, place: int, outer: Any, *, size: int, inner: bool, width: int
-    ) -> None:
-        """Load an operand into shared memory, as it lies in memory.
+        self, schedule: Any, main: Any, place: int, outer: Any, *, size: int, inner: bool, most: int
+    ) -> int:
+        """Load an operand into shared memory, as it lies in memory; return how many values a thread loads at once.
 
         Args:
             schedule: The schedule.
@@ -138,16 +151,19 @@ class TensorTile:
             outer: Loop over parts of the sum.
             size: Number of rows or columns of the tile.
             inner: True if terms that follow each other in the sum are neighbours in memory.
-            width: Neighbours that a thread can load at once.
+            most: Values that a thread loads at once at most.
         """
         block = schedule.cache_read(main, place, "shared")
         schedule.compute_at(block, outer, preserve_unit_loops=True)
+        auto_inline_producers(schedule, block)
         *_, first, second = schedule.get_loops(block)
         if not inner:
             schedule.transform_layout(block, ("write", 0), lambda batch, value, step: (batch, step, value))
             schedule.reorder(second, first)
             first, second = second, first
         warps = self.row_warps * self.column_warps
+        copy = schedule.get(block)
+        width = count_neighbours(copy, copy.iter_vars[-1 if inner else -2], most)
         width = math.gcd(width, max(size * self.steps // (warps * WARP), 1))
         loops = schedule.split(schedule.fuse(first, second), [None, self.row_warps, self.column_warps, WARP, width])
         schedule.unroll(loops[0])
@@ -155,7 +171,7 @@ class TensorTile:
             schedule.bind(loop, name)
         schedule.vectorize(loops[4])
         schedule.storage_align(block, 0, axis=1, factor=2 * VECTOR, offset=VECTOR)
-        auto_inline_producers(schedule, block)
+        return width
 
     @staticmethod
     def _load_registers(schedule: Any, main: Any, place: int, middle: Any, *, inner: bool) -> Any:
@@ -238,13 +254,14 @@ def _in_registers(
 
 
 def parse_tensor_tile(text: str) -> TensorTile | None:
-    """Return the tile that ``str`` gave this text for, or ``None`` if there is no such tile."""
+    """Return the tile that ``str`` gave this text for, or ``None`` if there is no such tile, or none that fits."""
     numbers = text.removesuffix("t").split("x")
     if not text.endswith("t") or len(numbers) != 6 or not all(number.isdigit() and int(number) for number in numbers):
         return None
     tile = TensorTile(*map(int, numbers))
     whole = all(each % EDGE == 0 for each in (tile.rows, tile.columns, tile.steps))
-    return tile if whole and tile.row_warps * tile.column_warps <= MOST_WARPS else None
+    fits = tile.row_warps * tile.column_warps <= MOST_WARPS and tile.shared_bytes <= MOST_SHARED_BYTES
+    return tile if whole and fits else None
 
 
 def usual_tensor_tile(sizes: list[int]) -> TensorTile:
