@@ -58,7 +58,8 @@ def ScheduleRows() -> Any:  # noqa: N802
 
 def _scheduled(function: Any, registers: Registers) -> Any:
     """Return the function with a schedule, or the function itself if it does not compute rows of numbers."""
-    dtypes = [str(param.dtype) for param in function.params] or ["bool"]
+    # An open size is a parameter, too, and has no elements.
+    dtypes = [str(param.dtype) for param in function.params if hasattr(param, "dtype")] or ["bool"]
     # TVM lowers vectors of bfloat16 that it names, as in a polynomial, to NaN.
     if dtypes[-1] == "bool" or "bfloat16" in dtypes:
         return function
