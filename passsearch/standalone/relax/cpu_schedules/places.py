@@ -61,6 +61,10 @@ def _is_kept(best: Any, number: Any, *, is_largest: bool) -> Any:
     return best >= number if is_largest else best <= number
 
 
+def _extreme(first: Any, second: Any, *, is_largest: bool) -> Any:
+    return T.max(first, second) if is_largest else T.min(first, second)
+
+
 def _of_columns(shape: Sequence[int], places: Sequence[int], axis: int, dtype: str, *, is_largest: bool) -> Any:
     """Return loops down neighbouring columns."""
     images, steps, columns = axes_around(shape, axis)
@@ -76,9 +80,6 @@ def _of_columns(shape: Sequence[int], places: Sequence[int], axis: int, dtype: s
 
     def number(data: Any, part: Any, step: Any, lane: Any) -> Any:
         return tirx.BufferLoad(data, at(part, [step], lane))
-
-    def extreme(first: Any, second: Any) -> Any:
-        return T.max(first, second) if is_largest else T.min(first, second)
 
     @T.prim_func(private=True, s_tir=True)  # type: ignore[untyped-decorator]
     def of_columns(x: T.handle, y: T.handle) -> None:
@@ -98,7 +99,7 @@ def _of_columns(shape: Sequence[int], places: Sequence[int], axis: int, dtype: s
                             place[lane],
                             T.Cast("int32", step + 1),
                         )
-                        best[lane] = extreme(best[lane], number(data, part, step + 1, lane))
+                        best[lane] = _extreme(best[lane], number(data, part, step + 1, lane), is_largest=is_largest)
                 for lane in T.vectorized(width):
                     T.buffer_store(result, T.Cast(dtype, place[lane]), at(part, only, lane))
 
@@ -122,9 +123,6 @@ def _of_rows(  # noqa: C901 - nested loops
     def is_better(first: Any, second: Any) -> Any:
         return first > second if is_largest else first < second
 
-    def extreme(first: Any, second: Any) -> Any:
-        return T.max(first, second) if is_largest else T.min(first, second)
-
     @T.prim_func(private=True, s_tir=True)  # type: ignore[untyped-decorator]
     def of_rows(x: T.handle, y: T.handle) -> None:
         data = T.match_buffer(x, shape, "float32")
@@ -145,7 +143,9 @@ def _of_rows(  # noqa: C901 - nested loops
                             place[lane],
                             T.Cast("int32", begin(vector) + lane),
                         )
-                        best[lane] = extreme(best[lane], number(data, row, begin(vector) + lane))
+                        best[lane] = _extreme(
+                            best[lane], number(data, row, begin(vector) + lane), is_largest=is_largest
+                        )
                         undefined[lane] = T.Select(T.isnan(number(data, row, begin(vector) + lane)), 1, undefined[lane])
                 for lane in T.serial(LANES - 1):
                     # No branch, because the processor could not foresee which lane has the best number.
@@ -157,7 +157,7 @@ def _of_rows(  # noqa: C901 - nested loops
                         place[lane + 1],
                         place[0],
                     )
-                    best[0] = extreme(best[0], best[lane + 1])
+                    best[0] = _extreme(best[0], best[lane + 1], is_largest=is_largest)
                     undefined[0] = T.max(undefined[0], undefined[lane + 1])
                 if undefined[0] > 0:
                     best[0] = number(data, row, 0)
@@ -168,7 +168,7 @@ def _of_rows(  # noqa: C901 - nested loops
                             place[0],
                             T.Cast("int32", step + 1),
                         )
-                        best[0] = extreme(best[0], number(data, row, step + 1))
+                        best[0] = _extreme(best[0], number(data, row, step + 1), is_largest=is_largest)
                 T.buffer_store(result, T.Cast(dtype, place[0]), indices_of(shape, axis, row, only, 0))
 
     return of_rows
