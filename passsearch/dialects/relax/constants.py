@@ -14,9 +14,6 @@ from passsearch.dialects.constant_table import BaseConstantTable
 from passsearch.dialects.contract import Array
 from passsearch.standalone.relax.deployment.network_file import replace_constants
 
-ALIGNMENT_BYTES = 64
-"""Generated code reads whole vectors from the start of its arguments (``kAllocAlignment`` of TVM's runtime)."""
-
 
 class Constants(BaseConstantTable):
     """The constants of all states of one process, by digest."""

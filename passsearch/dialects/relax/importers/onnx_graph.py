@@ -24,11 +24,11 @@ from passsearch.dialects.onnx_blocks import write_blocks
 from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.onnx_scales import check_scales
 from passsearch.dialects.onnx_widening import must_widen, widen
-from passsearch.dialects.relax.constants import ALIGNMENT_BYTES
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
 from passsearch.dialects.relax.importers.onnx_integers import INTEGERS
 from passsearch.dialects.relax.importers.onnx_ranges import RANGES
+from passsearch.standalone.relax.deployment.machine import ALIGNMENT_BYTES
 
 
 def read(source: ModelSource, *, widens: bool = False) -> tvm.IRModule:

@@ -9,6 +9,7 @@ from typing import Any
 import checked_files
 import cuda_libraries
 import loader_command
+import machine
 import machine_pool
 import processor
 import separate_weights
@@ -16,7 +17,6 @@ import size_choice
 import sized_network
 import tvm
 import tvm_ffi
-from tvm import relax
 
 NETWORK = "network.so"
 
@@ -88,32 +88,20 @@ def _machine_maker(folder: Path, device: str, functions: list[str], *, held: dic
     weights = separate_weights.read_all_weights(folder, functions)
 
     def make() -> Any:
-        machine = relax.VirtualMachine(library, place)
-        names = {
-            function: [
-                machine._get_function_param_name(function, at)
-                for at in range(machine._get_function_arity(function) - len(weights[function]))
-            ]
-            for function in functions
-        }
-        calls = {function: machine[function] for function in functions}
+        virtual = machine.Machine(library, place, functions, keeps=held is not None)
+        names = {name: virtual.parameters(name) for name in functions}
 
         def run(function: str, arrays: dict[str, Any]) -> list[Any]:
-            tensors = {name: tvm.runtime.tensor(arrays[name], place) for name in names[function]}
+            own, constants = names[function], weights[function]
+            inputs = [arrays[name] for name in own[: len(own) - len(constants)]]
+            outputs = list(machine.leaves(virtual.run(function, inputs, constants, machine.to_numpy)))
             if held is not None:
-                held.update(tensors)
-            return flatten(calls[function](*tensors.values(), *weights[function]))
+                held.update(zip(own, virtual.inputs))
+            return outputs
 
         return run
 
     return make
-
-
-def flatten(outputs: Any) -> list[Any]:
-    """Return the arrays of nested tuples in order."""
-    if isinstance(outputs, tvm.runtime.Tensor):
-        return [outputs.numpy()]
-    return [array for output in outputs for array in flatten(output)]
 
 
 def compile_options() -> list[str]:
