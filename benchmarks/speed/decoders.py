@@ -8,7 +8,9 @@ its last token in turns in several processes; the scores of the next token are c
 """
 
 import argparse
+import copy
 import json
+import logging
 import math
 import os
 import random
@@ -107,7 +109,8 @@ def _write_onnx(folder: Path, sizes: Mapping[str, int]) -> dict[str, Path]:
     for name, bits in BLOCKS.items():
         note(f"writing {name}")
         config = DefaultWeightOnlyQuantConfig(block_size=32, is_symmetric=True, accuracy_level=4, bits=bits)
-        quantizer = MatMulNBitsQuantizer(network, algo_config=config)
+        # The quantiser writes into the network, and leaves alone what it has quantised before.
+        quantizer = MatMulNBitsQuantizer(copy.deepcopy(network), algo_config=config)
         quantizer.process()
         files[name] = folder / f"blocks{bits}.onnx"
         onnx.save(quantizer.model.model, files[name])
@@ -210,6 +213,7 @@ def table(document: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
+    logging.getLogger("onnxruntime").setLevel(logging.WARNING)
     arguments = options(
         __doc__,
         llama_python=(sys.executable, "interpreter with llama-cpp-python and gguf"),
