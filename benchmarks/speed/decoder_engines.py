@@ -9,6 +9,7 @@ prompt has its ``tokens``, and these keys and values by the names of the network
 
 import ctypes
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -153,6 +154,9 @@ class Adapted:
 
 def serve(engine: str, path: str, prompt: str, threads: str, scores: str) -> None:
     """Write the scores, and answer each line, a number of seconds, with the fastest and the median run in it."""
+    # Engines print to the standard output, too.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     inputs = dict(np.load(prompt))
     decoder: Decoder | Deployment | Adapted
     if engine == "llama.cpp":
@@ -163,9 +167,9 @@ def serve(engine: str, path: str, prompt: str, threads: str, scores: str) -> Non
         decoder = Adapted(engine, path, inputs, int(threads))
     decoder.run()
     np.save(scores, decoder.logits())
-    print(json.dumps({"ready": True}), flush=True)
+    print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
-        print(json.dumps(timed(decoder.run, float(line))), flush=True)
+        print(json.dumps(timed(decoder.run, float(line))), file=answers, flush=True)
 
 
 def timed(run: Any, seconds: float) -> dict[str, float]:
