@@ -7,6 +7,7 @@ tensors for its inputs, and its outputs are the memory that TVM's pool has given
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+BRANCH = "vm.builtin.read_if_cond"
+"""What a virtual machine calls where a network has branches."""
 NUMPY_OWN = 1
 """``isbuiltin`` of the types that numpy has itself, which alone it exchanges by DLPack."""
 ALIGNMENT_BYTES = 64
@@ -40,9 +43,11 @@ class Machine:
         self._machine, self._place, self._keeps = relax.VirtualMachine(library, place), place, keeps
         self._is_cpu = place.dlpack_device_type() == tvm.cpu().dlpack_device_type()
         self._calls = {name: self._machine[name] for name in functions}
+        # The same output may be a constant in one branch, and be computed in the other.
+        self._has_branches = BRANCH in library["stats"]()
         self._copies: dict[tuple[str, int], tuple[Any, Any]] = {}
-        self._first: dict[str, list[Any]] = {}
-        self._constant: dict[str, Set[int]] = {}
+        self._first: dict[tuple[str, Any], list[Any]] = {}
+        self._constant: dict[tuple[str, Any], Set[int]] = {}
         self.inputs: list[Any] = []
 
     def parameters(self, function: str) -> list[str]:
@@ -57,7 +62,7 @@ class Machine:
             function: Its name.
             inputs: Arrays; or tensors of PyTorch on the device, contiguous and aligned.
             weights: Tensors of TVM.
-            view: Returns a tensor of TVM as an array or a tensor of PyTorch, if possible without a copy.
+            view: Function that returns a tensor of TVM as an array or a tensor of PyTorch, if possible without a copy.
 
         Returns:
             The outputs as nested tuples of what ``view`` returns. They belong to the caller: where memory is that of an
@@ -66,7 +71,8 @@ class Machine:
         taken = [self._taken((function, place), each) for place, each in enumerate(inputs)]
         self.inputs = [tensor for tensor, _ in taken] if self._keeps else []
         outputs = _mapped(self._calls[function](*(tensor for tensor, _ in taken), *weights), view)
-        shared = self._shared(function, list(leaves(outputs)), [memory for _, memory in taken if memory is not None])
+        held = [memory for _, memory in taken if memory is not None]
+        shared = self._shared((function, view), list(leaves(outputs)), held)
         numbers = itertools.count()
         return _mapped(outputs, lambda output: _copied(output) if next(numbers) in shared else output)
 
@@ -74,7 +80,8 @@ class Machine:
         """Return the tensor of an input, and its memory as an array or a tensor of PyTorch if it outlives the call."""
         if hasattr(value, "data_ptr"):
             return tvm.runtime.from_dlpack(value), value
-        if not self._is_cpu or value.dtype.isbuiltin != NUMPY_OWN:
+        # numpy gives arrays without elements any strides.
+        if not self._is_cpu or not value.size or value.dtype.isbuiltin != NUMPY_OWN:
             return tvm.runtime.tensor(value, self._place), None
         # DLPack cannot say that an array must not be written to, so numpy refuses such an array.
         flags = value.flags
@@ -82,40 +89,43 @@ class Machine:
             return tvm.runtime.from_dlpack(value), value
         tensor, memory = self._copies.get(key, (None, None))
         if memory is None or memory.shape != value.shape or memory.dtype != value.dtype:
-            tensor = tvm.runtime.empty(value.shape, str(value.dtype), self._place)
-            memory = np.from_dlpack(tensor)
+            memory = _aligned(value.shape, value.dtype)
+            tensor = tvm.runtime.from_dlpack(memory)
             self._copies[key] = tensor, memory
         np.copyto(memory, value)
         return tensor, memory
 
-    def _shared(self, function: str, outputs: list[Any], inputs: list[Any]) -> Set[int]:
-        """Return the numbers of the outputs whose memory is not their own."""
-        constant = self._constant.get(function)
+    def _shared(self, key: tuple[str, Any], outputs: list[Any], inputs: list[Any]) -> Set[int]:
+        """Return the numbers of the outputs whose memory is not their own; the key is of a function and a view."""
+        if self._has_branches:
+            return {*range(len(outputs))}
+        constant = self._constant.get(key)
         if constant is None:
             # What a second call puts into the same memory, while that of the first one is held, is constant.
-            first = self._first.pop(function, None)
+            first = self._first.pop(key, None)
             if first is None:
-                self._first[function] = outputs
+                self._first[key] = outputs
                 return {*range(len(outputs))}
             pairs = enumerate(zip(first, outputs))
             constant = {place for place, (one, other) in pairs if _extent(one) == _extent(other)}
-            self._constant[function] = constant
+            self._constant[key] = constant
         shared = {*constant}
         extents = [(*_extent(each), place) for place, each in enumerate([*outputs, *inputs])]
         end, holder = 0, 0
-        for first, last, place in sorted(extents):
-            if first < end:
-                # One of two is copied, and an input is not.
-                shared.add(place if place < len(outputs) else holder)
-            if last > end:
-                end, holder = last, place
+        for begin, behind, place in sorted(extents):
+            if begin < end:
+                shared |= {place, holder}
+            if behind > end:
+                end, holder = behind, place
         return shared
 
 
 def to_numpy(tensor: Any) -> Any:
     """Return a tensor as an array, which is a copy where numpy cannot hold its type or the device's memory."""
     is_plain = tensor.device.type == "cpu" and hasattr(np, str(tensor.dtype))
-    return np.from_dlpack(tensor) if is_plain else tensor.numpy()
+    array = np.from_dlpack(tensor) if is_plain else None
+    # numpy before 2.2 makes such an array read-only.
+    return tensor.numpy() if array is None or not array.flags.writeable else array
 
 
 def leaves(outputs: Any) -> Any:
@@ -135,6 +145,14 @@ def _mapped(outputs: Any, function: Callable[[Any], Any]) -> Any:
 
 def _copied(output: Any) -> Any:
     return output.clone() if hasattr(output, "clone") else output.copy()
+
+
+def _aligned(shape: Sequence[int], dtype: Any) -> Any:
+    """Return an array whose first byte TVM's kernels can read a vector from."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT_BYTES, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT_BYTES
+    return memory[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _extent(memory: Any) -> tuple[int, int]:
