@@ -300,12 +300,12 @@ def test_rounds_end_with_their_time_but_there_are_two(
 
 
 def test_an_engine_that_outlasts_the_time_limit_fails(
-    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "sleeping.py").write_text("import time\ndef open_engine(*_, **__):\n    time.sleep(600)\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     spec = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
-    sleeping = EngineSpec("sleeping", "sleeping", onnxruntime_python, tiny_network)
+    paths = {"PYTHONPATH": str(tmp_path)}
+    sleeping = EngineSpec("sleeping", "sleeping", onnxruntime_python, tiny_network, environment=paths)
     timing = EngineTiming(
         [sleeping],
         references=[spec],
