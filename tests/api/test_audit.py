@@ -79,6 +79,7 @@ def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(
     assert document["sequence"]["gain"]["ratio"] == pytest.approx(1, rel=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
 def test_a_sequence_over_which_nothing_is_claimed_is_timed_too(run: Path, change: Callable[..., None]) -> None:
     best = json.loads((run / "result.json").read_text())["best"]

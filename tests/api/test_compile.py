@@ -186,11 +186,10 @@ def test_a_rival_that_fails_leaves_the_others_and_all_run_on_the_samples(
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (KeyboardInterrupt(), "it was interrupted"),
-        (OSError(28, "No space left on device"), "No space left"),
-        (SystemExit(1), "the comparison did not finish"),
+        pytest.param(KeyboardInterrupt(), "it was interrupted", id="interrupted", marks=pytest.mark.slow),
+        pytest.param(OSError(28, "No space left on device"), "No space left", id="full disk", marks=pytest.mark.slow),
+        pytest.param(SystemExit(1), "the comparison did not finish", id="killed"),
     ],
-    ids=["interrupted", "full disk", "killed"],
 )
 def test_what_ends_the_comparison_leaves_a_network_that_loads(
     error: BaseException, reason: str, convolutions: Path, relax: Toolchain, tmp_path: Path

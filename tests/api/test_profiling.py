@@ -11,6 +11,7 @@ from passsearch.cli import main
 from passsearch.errors import UserError
 
 
+@MOSTLY_RELAX
 def test_a_network_is_its_kernels_and_the_rest(job: Job, tiny_network: Path) -> None:
     document = passsearch.profile(
         tiny_network, [job.lowest_baseline, job.default_baseline], toolchain=job.toolchain.name, plans=short_plans.SHORT
@@ -23,6 +24,7 @@ def test_a_network_is_its_kernels_and_the_rest(job: Job, tiny_network: Path) -> 
     assert "of roof" in repr(document) and "<table>" in document._repr_html_()
 
 
+@MOSTLY_RELAX
 def test_a_run_is_profiled_by_its_baseline_and_its_winner(job: Job, tuned: passsearch.TuneResult) -> None:
     document = passsearch.profile(tuned.run, plans=short_plans.SHORT)
     baseline, best = document["pipelines"]
@@ -34,6 +36,7 @@ def test_a_run_is_profiled_by_its_baseline_and_its_winner(job: Job, tuned: passs
         passsearch.profile(tuned.run, sizes="x=4x8")
 
 
+@pytest.mark.slow
 @MOSTLY_RELAX
 def test_the_command_profiles_a_run(tuned: passsearch.TuneResult, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(tuned.run)]) == 0

@@ -61,6 +61,7 @@ def test_the_engines_that_are_installed_stand_beside_the_winner(
     assert "No other engine was measured: none was asked for." in str(without)
 
 
+@pytest.mark.slow
 def test_a_search_without_time_for_other_engines_has_its_result(
     tune: Callable[..., passsearch.TuneResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +111,9 @@ def kill_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 # In each turn of processes, the first one of ONNX Runtime computes the expected outputs and the second one is timed.
-@pytest.mark.parametrize("number", [0, 1], ids=["reference", "timed"])
+@pytest.mark.parametrize(
+    "number", [pytest.param(0, id="reference"), pytest.param(1, id="timed", marks=pytest.mark.slow)]
+)
 def test_an_engine_that_is_killed_starts_once_more(
     number: int, tune: Callable[..., passsearch.TuneResult], kill_at: Callable[..., None]
 ) -> None:
@@ -118,6 +121,7 @@ def test_an_engine_that_is_killed_starts_once_more(
     assert tune().document["rivals"]["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_killed_again_is_the_reason_and_is_not_remembered(
     tune: Callable[..., passsearch.TuneResult], kill_at: Callable[..., None]
 ) -> None:
@@ -129,6 +133,7 @@ def test_an_engine_that_is_killed_again_is_the_reason_and_is_not_remembered(
     assert tune().document["rivals"]["engines"]["onnxruntime"]["ratio"]["ratio"] > 0
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_killed_later_leaves_the_complete_processes(
     tune: Callable[..., passsearch.TuneResult], kill_at: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from passsearch.core import Failure
 from passsearch.toolchain import Toolchain
 
 
+@pytest.mark.slow
 def test_a_soak_goes_on(relax: Toolchain, load_benchmark: Callable[[str], Any], tmp_path: Path) -> None:
     soak = load_benchmark("faults.soak")
     file = tmp_path / "soak-relax.json"

@@ -40,9 +40,10 @@ def write_network(path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["relay", "relax"])
 def test_sequences_reach_the_same_through_stored_states(
-    name: str, toolchain_of: Callable[[str], Toolchain], tmp_path: Path
+    name: str, every: int, toolchain_of: Callable[[str], Toolchain], tmp_path: Path
 ) -> None:
     toolchain = toolchain_of(name)
     catalog = load(name)
@@ -56,7 +57,7 @@ def test_sequences_reach_the_same_through_stored_states(
             }
             for step in sequence.pipeline.passes
         ]
-        for sequence in catalog.sequences.values()
+        for sequence in list(catalog.sequences.values())[::every]
     }
     request = {
         "bridge": dialect(name).bridge,

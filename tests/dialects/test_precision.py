@@ -92,6 +92,7 @@ def test_networks_with_short_numbers_build_with_and_without_optimisation(
     assert built.agreement.deviation is not None and built.agreement.deviation <= built.agreement.limit
 
 
+@pytest.mark.parametrize("toolchain", ["relax", pytest.param("relay", marks=pytest.mark.slow)], indirect=True)
 def test_lowered_precision_keeps_the_types_of_outputs(toolchain: Toolchain, single: Path) -> None:
     built = build(single, toolchain, "ToMixedPrecision", WHOLE_BUILD)
     assert isinstance(built, Built), built

@@ -11,7 +11,13 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = re.findall(r"^\.venv/bin/python -m (pytest .*?) +#", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if "tests/" in each])
+IN_ONE_FILE = [each for each in COMMANDS if ".py" in each]
+IN_FOLDERS = [each for each in COMMANDS if "tests/" in each and each not in IN_ONE_FILE]
+
+
+@pytest.mark.parametrize(
+    "command", [*IN_ONE_FILE, *(pytest.param(each, marks=pytest.mark.slow) for each in IN_FOLDERS)]
+)
 def test_a_command_selects_tests(command: str) -> None:
     words = [word.strip('"') for word in re.findall(r'"[^"]*"|\S+', command)]
     done = subprocess.run(

@@ -114,11 +114,12 @@ def test_energy_is_an_objective_and_is_confirmed(session: Session, tmp_path: Pat
     assert not {"energy_j", "power_w", "temperature_c"} & set(best["unavailable"])
 
 
-def test_a_comparison_reports_the_energy_of_each_pipeline(session: Session, tmp_path: Path) -> None:
-    for row in compare(session, ["O0", "O3"], tmp_path):
+def test_a_comparison_reports_the_energy_of_a_pipeline(session: Session, tmp_path: Path) -> None:
+    for row in compare(session, ["O3"], tmp_path):
         assert 0.1 < row["energy_j"] / (WATTS * row["latency_s"]["median"]) < BUSY
 
 
+@pytest.mark.slow
 def test_without_a_meter_energy_is_null_with_a_reason(session: Session, tmp_path: Path) -> None:
     [row] = compare(replace(session, probe_sensors=unmetered), ["O3"], tmp_path)
     assert row["energy_j"] is None and row["unavailable"]["energy_j"] == "no counter"
@@ -158,7 +159,11 @@ def test_the_energy_of_every_kernel_is_read_while_it_runs_alone(relax_session: S
 
 
 @pytest.mark.parametrize(
-    ("energy", "reason"), [(False, "on request"), (True, "no counter")], ids=["not asked for", "no meter"]
+    ("energy", "reason"),
+    [
+        pytest.param(False, "on request", id="not asked for", marks=pytest.mark.slow),
+        pytest.param(True, "no counter", id="no meter"),
+    ],
 )
 def test_a_profile_without_energy_says_why(
     relax_session: Session, tmp_path: Path, *, energy: bool, reason: str

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -44,15 +44,21 @@ def kernels_of(evaluator: WorkerEvaluator, pipeline: str) -> NetworkKernels:
     return network
 
 
-def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
+@pytest.fixture(scope="module")
+def resnet(relax: Toolchain) -> Iterator[WorkerEvaluator]:
+    """An open session, which tests that only ask for facts share."""
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
-        network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
-        assert sum(kernel.calls for kernel in network.kernels) > len(network.kernels)  # repeated blocks share kernels
-        convolution = max(network.kernels, key=lambda kernel: kernel.operations)
-        times = evaluator.variants(network, convolution, SCHEDULES)
-        assert set(times) == set(SCHEDULES)
-        assert all(0 < seconds < 1 for seconds in times.values())
-        assert times[SCHEDULES[1]] == times[SCHEDULES[2]]  # one schedule by two names is timed once
+        yield evaluator
+
+
+def test_kernels_are_listed_and_timed_alone(resnet: WorkerEvaluator) -> None:
+    network = kernels_of(resnet, f"{BEFORE},{LOOPS}")
+    assert sum(kernel.calls for kernel in network.kernels) > len(network.kernels)  # repeated blocks share kernels
+    convolution = max(network.kernels, key=lambda kernel: kernel.operations)
+    times = resnet.variants(network, convolution, SCHEDULES)
+    assert set(times) == set(SCHEDULES)
+    assert all(0 < seconds < 1 for seconds in times.values())
+    assert times[SCHEDULES[1]] == times[SCHEDULES[2]]  # one schedule by two names is timed once
 
 
 @pytest.fixture
@@ -111,6 +117,7 @@ def _workers() -> set[int]:
     return {child.pid for child in psutil.Process().children()}
 
 
+@pytest.mark.slow
 def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolchain, tmp_path: Path) -> None:
     options = {"toolchain": relax.name, "folder": tmp_path / "own", "remember": False}
     with passsearch.session("zoo:resnet_tiny", **options) as evaluator:
@@ -267,16 +274,14 @@ def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) ->
         assert all(value > 0.5 * sum(times.kernels.values()) for value in times.whole_s)
 
 
-def test_a_schedule_that_fails_is_left_out(relax: Toolchain) -> None:
-    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
-        network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
-        wrong = PassSpec.of("ScheduleCPU", kernels={"no_such_kernel": {}})
-        assert set(evaluator.variants(network, network.kernels[0], [SCHEDULES[0], wrong])) == {SCHEDULES[0]}
+def test_a_schedule_that_fails_is_left_out(resnet: WorkerEvaluator) -> None:
+    network = kernels_of(resnet, f"{BEFORE},{LOOPS}")
+    wrong = PassSpec.of("ScheduleCPU", kernels={"no_such_kernel": {}})
+    assert set(resnet.variants(network, network.kernels[0], [SCHEDULES[0], wrong])) == {SCHEDULES[0]}
 
 
-def test_a_network_of_operators_has_no_kernels(relax: Toolchain) -> None:
-    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
-        assert kernels_of(evaluator, BEFORE).kernels == ()
+def test_a_network_of_operators_has_no_kernels(resnet: WorkerEvaluator) -> None:
+    assert kernels_of(resnet, BEFORE).kernels == ()
 
 
 def test_times_of_kernels_hold_only_for_the_same_code_of_own_passes(relax: Toolchain, tmp_path: Path) -> None:
@@ -295,13 +300,12 @@ def test_times_of_kernels_hold_only_for_the_same_code_of_own_passes(relax: Toolc
     assert cache_path(catalog) != before
 
 
-def test_convolutions_of_one_shape_are_alike(relax: Toolchain) -> None:
-    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
-        state = evaluator.reach(Pipeline.parse(f'{BEFORE},FoldConstant{{evaluator="numpy"}}'))
-        assert isinstance(state, str)
-        regions = evaluator.regions(state, "passsearch.standalone.relax.graph_rewrites.winograd:regions")
-        assert not isinstance(regions, Failure)
-        assert len({region.key for region in regions}) == len(regions) > len({region.like for region in regions}) > 1
+def test_convolutions_of_one_shape_are_alike(resnet: WorkerEvaluator) -> None:
+    state = resnet.reach(Pipeline.parse(f'{BEFORE},FoldConstant{{evaluator="numpy"}}'))
+    assert isinstance(state, str)
+    regions = resnet.regions(state, "passsearch.standalone.relax.graph_rewrites.winograd:regions")
+    assert not isinstance(regions, Failure)
+    assert len({region.key for region in regions}) == len(regions) > len({region.like for region in regions}) > 1
 
 
 def test_a_run_composes_a_candidate_and_says_what_it_decided_between(

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import onnx
 import pytest
+import short_plans
 
 import passsearch
 from passsearch.api.common import open_evaluator
@@ -25,7 +26,7 @@ from passsearch.toolchain import Toolchain
 Misread = Callable[[onnx.GraphProto], None]
 
 
-@pytest.fixture(params=["relay", "relax"])
+@pytest.fixture(params=["relax", pytest.param("relay", marks=pytest.mark.slow)])
 def toolchain(request: pytest.FixtureRequest) -> Toolchain:
     compiler: Toolchain = request.getfixturevalue(request.param)
     return compiler
@@ -66,7 +67,16 @@ def baseline(evaluator: WorkerEvaluator) -> Built:
 
 
 @pytest.mark.parametrize(
-    ("misread", "node"), [(drop_epsilon, "`n`"), (round_the_scale, "`n`"), (take_relu_for_abs, "`y`")]
+    ("toolchain", "misread", "node"),
+    [
+        ("relay", drop_epsilon, "`n`"),
+        ("relax", round_the_scale, "`n`"),
+        ("relax", take_relu_for_abs, "`y`"),
+        pytest.param("relax", drop_epsilon, "`n`", marks=pytest.mark.slow),
+        pytest.param("relay", round_the_scale, "`n`", marks=pytest.mark.slow),
+        pytest.param("relay", take_relu_for_abs, "`y`", marks=pytest.mark.slow),
+    ],
+    indirect=["toolchain"],
 )
 def test_an_import_of_another_network_is_refused_with_the_first_node_that_differs(
     toolchain: Toolchain, tiny_network: Path, tmp_path: Path, misread: Misread, node: str
@@ -154,6 +164,7 @@ def test_a_float16_network_that_overflows_on_large_inputs_is_not_refused(toolcha
     assert isinstance(agreement, Agreement) and agreement.deviation is not None and agreement.deviation < 0.01
 
 
+@pytest.mark.slow
 def test_a_source_without_time_for_all_inputs_still_proves_and_deploys(
     relax: Toolchain, tiny_network: Path, tmp_path: Path
 ) -> None:
@@ -179,11 +190,10 @@ def test_the_way_round_a_refusal_goes_with_the_same_run_folder(
 ) -> None:
     (tmp_path / "misread").mkdir()
     options: dict[str, Any] = {"toolchain": relax.name, "trials": 0, "confirm": 0, "out": tmp_path / "run"}
-    options["rivals"] = []
     with an_importer_that(take_relu_for_abs, tmp_path / "misread"):
         with pytest.raises(UserError, match="imported as another network"):
-            passsearch.tune(tiny_network, **options)
-        result = passsearch.tune(tiny_network, reference="import", **options).document
+            short_plans.tune(tiny_network, **options)
+        result = short_plans.tune(tiny_network, reference="import", **options).document
     assert result["reference"]["kind"] == "import" and "--reference import" in result["reference"]["reason"]
 
 
@@ -205,6 +215,7 @@ def test_a_network_of_several_sizes_is_refused_with_the_first_node_that_differs(
         baseline(evaluator)
 
 
+@pytest.mark.slow
 def test_an_exploration_proves_the_import_once_and_refuses_a_wrong_one(
     relax: Toolchain, tiny_network: Path, tmp_path: Path
 ) -> None:

@@ -128,17 +128,17 @@ def plain() -> onnx.ModelProto:
 
 CASES = [
     pytest.param(detector, "NoScores", "outputs deviate", id="a lost slice"),
-    pytest.param(image, "Signed", "outputs deviate", id="bytes with a sign"),
+    pytest.param(image, "Signed", "outputs deviate", id="bytes with a sign", marks=pytest.mark.slow),
     pytest.param(table, "FewRows", "outputs deviate", id="a table of two rows"),
-    pytest.param(quantised, "Louder", "outputs deviate", id="8 bit, 5 % off"),
-    pytest.param(half, "Louder", "outputs deviate", id="half precision, 5 % off"),
+    pytest.param(quantised, "Louder", "outputs deviate", id="8 bit, 5 % off", marks=pytest.mark.slow),
+    pytest.param(half, "Louder", "outputs deviate", id="half precision, 5 % off", marks=pytest.mark.slow),
     pytest.param(plain, "Stopping", "after the calls that were timed", id="stops computing"),
     pytest.param(plain, "Eating", "changes its input `x`", id="clears its input"),
 ]
 
 SMALL_FAULTS = [
     pytest.param(quantised_layers, "ShiftedZero", 0.0625, 0.0156, id="8 bit, a zero point off by one"),
-    pytest.param(quantised_layers, "WideScale", 0.0625, 0.0156, id="8 bit, a scale 2 % off"),
+    pytest.param(quantised_layers, "WideScale", 0.0625, 0.0156, id="8 bit, a scale 2 % off", marks=pytest.mark.slow),
     # Computed in float32, so one rounding of outputs is all that right passes may change.
     pytest.param(half_layers, "HeavyWeight", 0.0011, 0.0011, id="half precision, a weight 2 % off"),
 ]
@@ -234,7 +234,7 @@ def test_a_script_with_a_wrong_pass_is_refused(relax: Toolchain, tmp_path: Path,
     assert "hash ok" in done.stdout and SCRIPT_REASONS.get(step, "The outputs diverged") in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("saturates", [False, True])
+@pytest.mark.parametrize("saturates", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_winograd_is_refused_where_a_network_saturates(relax: Toolchain, tmp_path: Path, saturates: bool) -> None:
     # Each sum is one product, so no rounding of a direct convolution hides what the transforms of Winograd's
     # algorithm leave of neighbours that are 10,000 times as large.

@@ -1,4 +1,4 @@
-"""A pass that meets accidents: it ends its process by the signals that a file beside it lists, one at a time."""
+"""A pass that meets accidents: it ends its process by the signals in a file beside it, one at a time; 0 is none."""
 
 import os
 import time
@@ -15,7 +15,7 @@ def _accident(module, _context):
     if numbers:
         SIGNALS.write_text(" ".join(numbers[1:]))
         os.kill(os.getpid(), int(numbers[0]))
-        time.sleep(60)
+        time.sleep(60 if int(numbers[0]) else 0)
     return module
 
 

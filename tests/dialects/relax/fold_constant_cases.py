@@ -6,9 +6,10 @@ A script for an interpreter with TVM's Relax: ``test_constant_folding.py`` runs 
 from __future__ import annotations
 
 import json
+import sys
 import zlib
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def main() -> None:
     """Fold every case with both evaluators."""
     operators = {name.split()[0] for name in (*UNARY, *BINARY)}
     assert operators == EVALUATED_OPERATORS, "a case for every operator"
-    for title, plain, evaluated in cases():
+    for title, plain, evaluated in islice(cases(), 0, None, int(sys.argv[1])):
         with tvm.target.Target("llvm"):
             by_tvm, by_numpy = (FoldConstant(evaluator)(plain) for evaluator in ("tvm", "numpy"))
         equal = tvm_ffi.structural_equal(by_tvm, by_numpy) and constant_uses(by_tvm) == constant_uses(by_numpy)

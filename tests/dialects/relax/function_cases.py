@@ -110,7 +110,7 @@ def main() -> None:
     sequences = json.loads(Path(sys.argv[1]).read_text())
     bridge = RelaxBridge(sys.argv[2])
     values = arguments()
-    for sequence, steps in sequences.items():
+    for sequence, steps in list(sequences.items())[:: int(sys.argv[3])]:
         for (name, (_, function)), actual in zip(FUNCTIONS.items(), run(bridge, values, steps), strict=True):
             with np.errstate(all="ignore"):
                 case = {"case": sequence, "function": name, **errors(actual, function(values.astype(float)), values)}

@@ -6,6 +6,7 @@ A script for an interpreter with TVM's Relax: ``test_places.py`` runs it and rea
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from passsearch.standalone.relax.deployment.lowering import target_options
 
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)
+
+KINDS = ("argmax", "argmin")
 
 CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "columns": ((70, 131), {"axis": 0}),
@@ -52,8 +55,8 @@ def values_of(kind: str, shape: tuple[int, ...]) -> Any:
 
 def main() -> None:
     replace_functions()
-    for name, (shape, options) in CASES.items():
-        for kind in ("argmax", "argmin"):
+    for number, (name, (shape, options)) in enumerate(CASES.items()):
+        for kind in KINDS[number % 2 :: int(sys.argv[1])]:
             sizes = [tirx.Var("n", "int64") if size < 0 else size for size in shape]
             operator = getattr(relax.op, kind)
             module = network(sizes, lambda data, each=operator, named=options: each(data, **named), "float32")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +108,10 @@ def special_layers() -> Iterator[tuple[str, onnx.ModelProto]]:
     yield "LSTM of two kinds of activations", layer("LSTM", "bidirectional", activations=mixed)
 
 
-def write_layers(folder: Path) -> None:
-    """Write the networks, their inputs and what they are to answer; ``cases.json`` has their names by number."""
+def write_layers(folder: Path, every: int) -> None:
+    """Write every n-th network, its inputs and what it is to answer; ``cases.json`` has their names by number."""
     names = []
-    for name, model in layers():
+    for name, model in islice(layers(), 0, None, every):
         path = folder / f"{len(names)}.onnx"
         onnx.save(model, str(path))
         is_batch_first = bool(_take_layout(model))

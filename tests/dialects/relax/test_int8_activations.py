@@ -12,18 +12,19 @@ from passsearch.catalog import load
 from passsearch.toolchain import Toolchain
 
 
-def test_kernels_multiply_integers(cases: Any) -> None:
+@pytest.mark.parametrize(("every", "count"), [(3, 8), pytest.param(1, 19, marks=pytest.mark.slow)])
+def test_kernels_multiply_integers(cases: Any, every: int, count: int) -> None:
     results = defaultdict(list)
-    for case in cases("int8_activation_cases.py"):
+    for case in cases("int8_activation_cases.py", str(every)):
         results[case.pop("kind")].append(case)
-    assert len(results["integers"]) == 19
+    assert len(results["integers"]) == count
     for case in results["integers"]:
         # In float64 with the same integers; one that differs by 1 would be seen.
         assert case["deviation"] < 2e-6, case
         ((line,),) = case["notes"].values()
         reason = ": groups of 32 do not divide the sum" if case["case"].startswith("groups of") else ""
         assert line.endswith(f" with int8 activations{reason}"), case
-    assert len(results["arguments"]) == 19
+    assert len(results["arguments"]) == count
     for case in results["arguments"]:
         assert case["plain"] < 1e-6 and case["rounded"] < 3e-6 and case["activations"] > 1e-3, case
     notes = {case["case"]: [line for lines in case["notes"].values() for line in lines] for case in results["notes"]}
@@ -38,6 +39,7 @@ def test_kernels_multiply_integers(cases: Any) -> None:
     assert error["text"].endswith("is float32, or int8 for int8 or int4; got int8 for float16")
 
 
+@pytest.mark.slow
 @pytest.mark.toolchain
 def test_exported_products_of_integers_run(relax: Toolchain, tmp_path: Path) -> None:
     name, sequence = "zoo:llama_tiny_decode", load("relax").sequences["narrow-int4-activations-schedule-cpu"]

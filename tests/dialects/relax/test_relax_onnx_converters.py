@@ -24,14 +24,15 @@ def test_converted_operators_compute_what_onnx_defines(cases: Any) -> None:
         assert f"Operator {operator}" in refusals[word] and word in refusals[word]
 
 
-def test_values_are_those_that_onnx_defines(cases: Any) -> None:
-    reasons = {case["case"]: case["reason"] for case in cases("value_cases.py")}
-    assert len(reasons) > 50
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_values_are_those_that_onnx_defines(cases: Any, every: int) -> None:
+    reasons = {case["case"]: case["reason"] for case in cases("value_cases.py", str(every))}
+    assert len(reasons) > 50 // every
     refused = {name: reason for name, reason in reasons.items() if "refuses it: Operator" in reason}
     words = {"indices of maxima 0": "output `i`", "indices of maxima 1": "storage_order"}
     words["sizes of another sum"] = "Operator SplitToSequence"
-    assert refused.keys() == words.keys()
-    assert [name for name, word in words.items() if word not in refused[name]] == []
+    assert refused.keys() == words.keys() & reasons.keys()
+    assert [name for name, reason in refused.items() if words[name] not in reason] == []
     assert {name: reason for name, reason in reasons.items() if reason and name not in refused} == {}
 
 

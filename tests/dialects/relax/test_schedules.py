@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 LEFT_TO_LLVM = {
     *("pool of stride and an odd width", "pool of steps, few images", "pool of steps along a line"),
     *("image of pairs", "image of threes", "padded image", "padded function", "pairs of a line"),
@@ -39,11 +41,12 @@ MOST_LANES = {"x86-64-v3": 8, "x86-64": 4}
 """Elements of 32 bits in a vector register, by processor."""
 
 
-def test_scheduled_functions_compute_the_same(cases: Any) -> None:
-    lanes, *results = cases("schedule_cases.py")
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_scheduled_functions_compute_the_same(cases: Any, every: int) -> None:
+    lanes, *results = cases("schedule_cases.py", str(every))
     # Half of a long register, before 9 to 15 of its elements.
     assert lanes == {"case": "lanes", "16": [16, 8, 8, 14, 8, 12], "8": [8, 8, 8, 7, 8, 6]}
-    assert len(results) == 190
+    assert len(results) == 2 * sum(len(range(0, number, every)) for number in (90, 5))
     for case in results:
         name, _, processor = case["case"].removesuffix(", large tiles").partition(" on ")
         has_vectors = name not in WITHOUT_VECTORS[processor]

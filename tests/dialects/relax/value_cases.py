@@ -206,4 +206,4 @@ def run(path: Path, inputs: Mapping[str, Any]) -> Sequence[Any]:
 
 
 if __name__ == "__main__":
-    run_all(run, [*OWN, *GROUPS])
+    run_all(run, [*OWN, *GROUPS], every=int(sys.argv[1]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -178,7 +179,7 @@ def show(case: str, kind: str, result: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     for processor, target in TARGETS.items():
-        for name, size in itertools.product(FITTING, (2, 4)):
+        for name, size in list(itertools.product(FITTING, (2, 4)))[:: int(sys.argv[1])]:
             show(f"{name}, tiles of {size} on {processor}", "fitting", fitting_case(name, size, target))
     for name in UNFITTING:
         show(name, "unfitting", unfitting_case(name))

@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from passsearch.catalog import load
 
 
-def test_sequences_keep_extreme_values(cases: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_sequences_keep_extreme_values(cases: Any, tmp_path: Path, every: int) -> None:
     catalog = load("relay")
     sequences = {
         sequence.name: [
@@ -25,6 +28,6 @@ def test_sequences_keep_extreme_values(cases: Any, tmp_path: Path) -> None:
     }
     (tmp_path / "sequences.json").write_text(json.dumps(sequences))
     target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64-v3"
-    results = cases("function_cases.py", str(tmp_path / "sequences.json"), target)
-    assert {each["case"] for each in results} == set(sequences)
+    results = cases("function_cases.py", str(tmp_path / "sequences.json"), target, str(every))
+    assert {each["case"] for each in results} == set(list(sequences)[::every])
     assert [each for each in results if each["wrong"]] == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 
-@pytest.mark.parametrize(("trees", "least"), [(150, 30), pytest.param(400, 100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("trees", "least"), [(50, 10), pytest.param(400, 100, marks=pytest.mark.slow)])
 def test_looking_first_changes_no_result(cases: Any, trees: int, least: int) -> None:
     results = cases("simplify_expr_cases.py", str(trees))
     assert [case["case"] for case in results if not case["equal"]] == []

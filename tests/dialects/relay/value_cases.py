@@ -26,4 +26,4 @@ def run(path: Path, inputs: Mapping[str, Any]) -> Sequence[Any]:
 
 
 if __name__ == "__main__":
-    run_all(run)
+    run_all(run, every=int(sys.argv[1]))

@@ -1,6 +1,7 @@
 """Open every file of a corpus by every command under an audit hook; print as JSON what was tried and what happened.
 
-Arguments: the folder to work in, the dialect of the toolchain. The hook cannot be removed, hence a process of its own.
+Arguments: the folder to work in, the dialect of the toolchain, and n for every n-th network. The hook cannot be
+removed, hence a process of its own.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -69,10 +71,11 @@ def _writes(path: object, mode: str | None, flags: int) -> bool:
     return not isinstance(path, int) and bool(set(mode or "") & set("wax+") or flags & (os.O_WRONLY | os.O_RDWR))
 
 
-def commands(corpus: Path, folder: Path, dialect: str) -> Iterator[list[str]]:
-    """Yield one command on every network, every command on some of them and on every other file."""
+def commands(corpus: Path, folder: Path, dialect: str, every: int) -> Iterator[list[str]]:
+    """Yield one command on every n-th network, every command on some of them and on every other file."""
     (corpus / "networks").mkdir(parents=True)
-    for place, network in enumerate(map(str, hostile_networks(corpus / "networks"))):
+    networks = islice(hostile_networks(corpus / "networks"), 0, None, every)
+    for place, network in enumerate(map(str, networks)):
         yield ["analyze", network]
         if place % EACH:
             continue
@@ -110,7 +113,7 @@ def main() -> None:
     """Run all commands and print the counts."""
     folder, dialect = Path(sys.argv[1]), sys.argv[2]
     corpus = folder / "corpus"
-    words = list(commands(corpus, folder, dialect))
+    words = list(commands(corpus, folder, dialect, int(sys.argv[3])))
     watch = Watch(folder, corpus)
     others, long = [], []
     for command in words:
