@@ -8,6 +8,7 @@ the fork's process group.
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -146,7 +147,14 @@ def _import_first(module: str, advice: str) -> None:
 def _import_bridge(name: str) -> type[Bridge]:
     """Return the class ``module:Class`` of a bridge."""
     module, _, bridge = name.partition(":")
-    return getattr(import_module(module), bridge)  # type: ignore[no-any-return]
+    # A compiler's modules make many objects that all stay. Collecting among them takes a tenth of a start, and would
+    # copy their pages in every fork.
+    gc.disable()
+    try:
+        return getattr(import_module(module), bridge)  # type: ignore[no-any-return]
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _serve(verbs: Verbs, *, pipe: TextIO) -> None:
