@@ -56,7 +56,13 @@ def limits_of_workers() -> Iterator[tuple[set[int], Event]]:
         thread.join()
 
 
-@pytest.mark.parametrize("name", CALLS)
+OF_ONE_KIND = {"bench", "profile of a run"}
+"""Calls that start their workers as another one does, of compare and of profile."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in OF_ONE_KIND else each for each in CALLS]
+)
 def test_the_limit_of_memory_reaches_the_compilers(
     relax: Toolchain, small_network: Path, tmp_path: Path, name: str
 ) -> None:

@@ -111,9 +111,8 @@ def kill_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 # In each turn of processes, the first one of ONNX Runtime computes the expected outputs and the second one is timed.
-@pytest.mark.parametrize(
-    "number", [pytest.param(0, id="reference"), pytest.param(1, id="timed", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1], ids=["reference", "timed"])
 def test_an_engine_that_is_killed_starts_once_more(
     number: int, tune: Callable[..., passsearch.TuneResult], kill_at: Callable[..., None]
 ) -> None:

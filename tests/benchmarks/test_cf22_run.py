@@ -149,7 +149,8 @@ def test_a_gain_in_compile_time_is_divided_between_numpy_and_the_selection(run: 
     assert "[" in row[heads.index("saved without constants")] and row[heads.index("quickest sequence")].endswith(" s")
 
 
-@pytest.mark.parametrize("level", [0, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0, 3])
 def test_a_stand_in_is_the_binary_that_tvm_makes(run: Any, subject: Any, level: int) -> None:
     import permute  # type: ignore[import-not-found]
 

@@ -83,7 +83,7 @@ def build(network: Path, toolchain: Toolchain, pipeline: str, options: BuildOpti
         return state if isinstance(state, Failure) else evaluator.build(state, candidate)
 
 
-@pytest.mark.parametrize("network", ["half", "qdq"])
+@pytest.mark.parametrize("network", [pytest.param("half", marks=pytest.mark.slow), "qdq"])
 def test_networks_with_short_numbers_build_with_and_without_optimisation(
     network: str, toolchain: Toolchain, request: pytest.FixtureRequest
 ) -> None:
@@ -139,6 +139,7 @@ def test_a_scale_of_zero_is_refused_in_a_line(toolchain: Toolchain, tmp_path: Pa
         build(network, toolchain, "", WHOLE_BUILD)
 
 
+@pytest.mark.parametrize("toolchain", ["relax", pytest.param("relay", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
 def test_networks_in_16_bits_compute_in_float32(toolchain: Toolchain, tmp_path: Path, kind: int) -> None:
     """Sums are beyond 65504, the largest number of float16, and have more digits than bfloat16."""

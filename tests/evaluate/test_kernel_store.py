@@ -92,6 +92,7 @@ def test_kernels_are_timed_by_processes_side_by_side_that_take_turns_on_a_gpu(
         assert len(_workers() & started) == 2
 
 
+@pytest.mark.slow
 def test_timing_ahead_ends_when_the_search_is_interrupted(relax: Toolchain, lock: FileLock) -> None:
     before = _workers()
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, remember=False) as evaluator:

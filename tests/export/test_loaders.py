@@ -56,6 +56,10 @@ def toolchain(kind: str, request: pytest.FixtureRequest) -> Toolchain:
     return found
 
 
+_LOADERS: dict[str, tuple[bytes, str]] = {}
+"""The compiled loader of each compiler, which is the same for all networks, and the options of the C++ compiler."""
+
+
 @pytest.fixture(scope="module")
 def original(kind: str, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built deployment of a network with two inputs, ``image`` and ``bias``."""
@@ -68,9 +72,15 @@ def original(kind: str, toolchain: Toolchain, tmp_path_factory: pytest.TempPathF
     ]
     done = run(toolchain.python, "-c", "\n".join(program))
     assert done.returncode == 0, done.stderr
-    compiled = run(toolchain.python, deploy / "run_model.py", "--compile", deploy / "run_model")
-    assert compiled.returncode == 0, compiled.stderr
-    (home / "options.txt").write_text(compiled.stdout.rpartition("is compiled with: ")[2])
+    if toolchain.name not in _LOADERS:
+        compiled = run(toolchain.python, deploy / "run_model.py", "--compile", deploy / "run_model")
+        assert compiled.returncode == 0, compiled.stderr
+        options = compiled.stdout.rpartition("is compiled with: ")[2]
+        _LOADERS[toolchain.name] = (deploy / "run_model").read_bytes(), options.replace(str(deploy), "{deploy}")
+    program, options = _LOADERS[toolchain.name]
+    (deploy / "run_model").write_bytes(program)
+    (deploy / "run_model").chmod(0o755)
+    (home / "options.txt").write_text(options.replace("{deploy}", str(deploy)))
     return deploy
 
 

@@ -66,6 +66,7 @@ def test_signals_from_outside_are_tried_again_and_cost_nothing(
     assert result.document["space"]["closed"]
 
 
+@pytest.mark.slow
 def test_a_signal_of_the_programs_own_making_that_comes_again_is_a_crash(
     relax: Toolchain, tiny_network: Path, catalog: Path, tmp_path: Path
 ) -> None:

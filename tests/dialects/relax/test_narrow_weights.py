@@ -10,7 +10,7 @@ import passsearch
 from passsearch.toolchain import Toolchain
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_kernels_compute_with_the_stored_weights(cases: Any, every: int) -> None:
     results = defaultdict(list)
     for case in cases("narrow_cases.py", str(every)):

@@ -10,7 +10,7 @@ from passsearch.toolchain import Toolchain
 from passsearch.toolchain.install import installed_frameworks
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_layers_compute_what_onnx_runtime_computes(cases: Any, tmp_path: Path, every: int) -> None:
     write_layers(tmp_path, every)
     errors = {case["case"]: case["errors"] for case in cases("recurrent_cases.py", str(tmp_path))}

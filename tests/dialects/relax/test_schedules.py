@@ -41,7 +41,7 @@ MOST_LANES = {"x86-64-v3": 8, "x86-64": 4}
 """Elements of 32 bits in a vector register, by processor."""
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_scheduled_functions_compute_the_same(cases: Any, every: int) -> None:
     lanes, *results = cases("schedule_cases.py", str(every))
     # Half of a long register, before 9 to 15 of its elements.

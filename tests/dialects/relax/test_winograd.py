@@ -9,7 +9,7 @@ LIMIT = {2: 1e-6, 4: 2.5e-6}
 """Largest deviation by the size of a tile, as a share of the largest output; a search accepts 1.2e-4."""
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_winograd_computes_what_a_direct_convolution_does(cases: Any, every: int) -> None:
     results = defaultdict(list)
     for case in cases("winograd_cases.py", str(every)):

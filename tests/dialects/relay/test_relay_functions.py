@@ -9,7 +9,7 @@ import pytest
 from passsearch.catalog import load
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_sequences_keep_extreme_values(cases: Any, tmp_path: Path, every: int) -> None:
     catalog = load("relay")
     sequences = {
