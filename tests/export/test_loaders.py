@@ -29,6 +29,8 @@ SIZE = 1024
 """Rows and columns of the weights, which have 4 MB."""
 
 
+CALLS_OF_A_THREAD = 60
+
 SEPARATE = "relax, weights in files"
 """The weights are in files as if they were large."""
 
@@ -150,7 +152,7 @@ def runs_passsearch(toolchain: Toolchain) -> bool:
 @every_kind
 @pytest.mark.parametrize("threads", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_threads_share_one_loaded_network_and_its_weights(toolchain: Toolchain, original: Path, threads: int) -> None:
-    done = run(toolchain.python, PROGRAMS / "threads.py", original, threads, 300)
+    done = run(toolchain.python, PROGRAMS / "threads.py", original, threads, CALLS_OF_A_THREAD)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["faults"] == []
@@ -165,7 +167,7 @@ def test_threads_share_one_loaded_network_in_cpp(original: Path, tmp_path: Path)
     program = tmp_path / "threads"
     made = run("c++", PROGRAMS / "threads.cc", "-o", program, *options, "-O0")
     assert made.returncode == 0, made.stderr
-    done = run(program, original / "built", 4, 300)
+    done = run(program, original / "built", 4, CALLS_OF_A_THREAD)
     wrong, *faults = done.stdout.splitlines()
     assert wrong == "0", done
     assert faults == [
