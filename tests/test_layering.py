@@ -5,9 +5,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import passsearch
 from passsearch.dialects import DIALECTS
@@ -74,8 +73,13 @@ def _room(path: Path) -> str:
     return ROOT_NAME if first == "__init__" else first
 
 
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
+    return tuple(_imported_names(ast.parse(path.read_text())))
+
+
+def _imported_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -88,39 +92,44 @@ def _step(room: str) -> int:
     return next(number for number, rooms in enumerate(STEPS) if room in rooms)
 
 
-@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_go_downwards(path: Path) -> None:
-    room = _room(path)
-    for name in _imports(path):
-        package, _, inner = name.partition(".")
-        imported = inner.partition(".")[0] or ROOT_NAME
-        if package == ROOT_NAME and imported != room:
-            assert _step(imported) < _step(room), f"{path.name} imports {name}"
+def _goes_down(path: Path, name: str) -> bool:
+    room, (package, _, inner) = _room(path), name.partition(".")
+    imported = inner.partition(".")[0] or ROOT_NAME
+    return package != ROOT_NAME or imported == room or _step(imported) < _step(room)
 
 
-@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_foreign_libraries_have_one_importer(path: Path) -> None:
-    for name in _imports(path):
-        library = name.split(".")[0]
-        owner = IMPORTERS.get(library)
-        allowed = owner in (None, _room(path)) or (library, _room(path)) in EXCEPTIONS
-        assert allowed, f"{path.relative_to(ROOT)} imports {library}; only {owner}/ may"
+def test_imports_go_downwards() -> None:
+    pairs = [(path, name) for path in _files() for name in _imports(path)]
+    assert [f"{path.relative_to(ROOT)} imports {name}" for path, name in pairs if not _goes_down(path, name)] == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "standalone").rglob("*.py")), ids=lambda path: path.name)
-def test_what_runs_without_passsearch_needs_a_compiler_only(path: Path) -> None:
-    # TVM 0.27 needs Python 3.10, earlier ones run on 3.8.
-    is_of_relax = "relax" in path.parts and "deployment" not in path.parts
-    tree = ast.parse(path.read_text(), feature_version=(3, 10) if is_of_relax else (3, 8))
+def test_foreign_libraries_have_one_importer() -> None:
+    for path in _files():
+        for name in _imports(path):
+            library = name.split(".")[0]
+            owner = IMPORTERS.get(library)
+            allowed = owner in (None, _room(path)) or (library, _room(path)) in EXCEPTIONS
+            assert allowed, f"{path.relative_to(ROOT)} imports {library}; only {owner}/ may"
+
+
+def test_what_runs_without_passsearch_needs_a_compiler_only() -> None:
     # In an exported folder these files lie side by side.
     beside = {file.stem for file in (ROOT / "standalone").glob("**/deployment/*.py")}
     allowed = {*sys.stdlib_module_names, "numpy", "tvm", "tvm_ffi", "cuda", *beside}
+    for path in sorted((ROOT / "standalone").rglob("*.py")):
+        _check_standalone(path, allowed)
+
+
+def _check_standalone(path: Path, allowed: set[str]) -> None:
+    # TVM 0.27 needs Python 3.10, earlier ones run on 3.8.
+    is_of_relax = "relax" in path.parts and "deployment" not in path.parts
+    tree = ast.parse(path.read_text(), feature_version=(3, 10) if is_of_relax else (3, 8))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
-    assert {name.partition(".")[0] for name in names} <= allowed
+    assert {name.partition(".")[0] for name in names} <= allowed, path
     # An export copies a file of `graph_rewrites` alone, and a package as a whole.
     most = 0 if path.parent.name == "graph_rewrites" else 1
-    assert all(node.level <= most for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    assert all(node.level <= most for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)), path
 
 
 def test_dialects_are_named_only_in_their_room() -> None:
