@@ -278,22 +278,25 @@ def test_a_pass_that_hangs_does_not_outlast_a_short_run(
 
 
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
+@pytest.mark.parametrize("confirms", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_interrupted_result_gives_way_to_a_later_one_and_a_finished_result_does_not(
-    job: Job, tiny_network: Path, tmp_path: Path
+    job: Job, confirms: bool, tiny_network: Path, tmp_path: Path
 ) -> None:
     def interrupt(most: int) -> dict[str, Any]:
         def progress(step: str, evaluated: int, _: int) -> None:
             if evaluated >= most or (most == CONFIRMING and step.startswith("confirming")):
                 raise KeyboardInterrupt
 
-        options = {"toolchain": job.toolchain.name, "trials": 3, "confirm": 2, "passes": job.cheap}
+        confirm = 2 if confirms else 0
+        options = {"toolchain": job.toolchain.name, "trials": 3, "confirm": confirm, "passes": job.cheap}
         short_plans.tune(tiny_network, **options, progress=progress, out=tmp_path / "run")
         return json.loads((tmp_path / "run" / "result.json").read_text())
 
-    first, second, whole = interrupt(1), interrupt(CONFIRMING), interrupt(NEVER)
-    assert [document["interrupted"] for document in (first, second, whole)] == [True, True, False]
-    assert len(first["trials"]) < len(second["trials"])
-    assert second["best"]["pipeline"] == whole["best"]["pipeline"], "what was to be confirmed"
+    first, *later, whole = [interrupt(most) for most in (1, *([CONFIRMING] if confirms else []), NEVER)]
+    assert [document["interrupted"] for document in (first, *later, whole)] == [True, *[True] * len(later), False]
+    assert len(first["trials"]) < len([*later, whole][0]["trials"])
+    for second in later:
+        assert second["best"]["pipeline"] == whole["best"]["pipeline"], "what was to be confirmed"
     assert interrupt(1) == whole
 
 

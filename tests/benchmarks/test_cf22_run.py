@@ -98,6 +98,7 @@ def test_orders_are_all_different_and_have_the_selections_passes(cf22: None) -> 
     assert len(orders([Candidate(Pipeline.parse("A,B"))], count=10)) == 2
 
 
+@pytest.mark.slow
 def test_the_papers_protocol_writes_down_its_runs(run: Any, subject: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     selections = [Candidate(Pipeline.parse("SimplifyInference,FuseOps"), name="BL")]
     monkeypatch.setattr(run, "paper_candidates", lambda *_, **__: selections)

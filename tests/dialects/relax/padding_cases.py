@@ -6,6 +6,7 @@ A script for an interpreter with TVM's Relax: ``test_padding.py`` runs it and re
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -170,8 +171,10 @@ def deviation(network: tvm.IRModule, outputs: Any) -> float:
     return float(np.abs(padded[tuple(map(slice, sizes))] - expected).max())
 
 
-for name, body in {**PROVEN, **REFUSED}.items():
+for number, (name, body) in enumerate({**PROVEN, **REFUSED}.items()):
     network = module(body)
     proof = prove_padding(network, "main", PAIRS)
-    row = {"case": name, "proven": name in PROVEN, **proof, "deviation": deviation(network, proof.get("outputs"))}
+    row = {"case": name, "proven": name in PROVEN, **proof}
+    if number % int(sys.argv[1]) == 0:
+        row["deviation"] = deviation(network, proof.get("outputs"))
     print(json.dumps(row), flush=True)
