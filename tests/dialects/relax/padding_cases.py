@@ -171,10 +171,10 @@ def deviation(network: tvm.IRModule, outputs: Any) -> float:
     return float(np.abs(padded[tuple(map(slice, sizes))] - expected).max())
 
 
-for number, (name, body) in enumerate({**PROVEN, **REFUSED}.items()):
+for place, (name, body) in enumerate({**PROVEN, **REFUSED}.items()):
     network = module(body)
     proof = prove_padding(network, "main", PAIRS)
     row = {"case": name, "proven": name in PROVEN, **proof}
-    if number % int(sys.argv[1]) == 0:
+    if place % int(sys.argv[1]) == 0:
         row["deviation"] = deviation(network, proof.get("outputs"))
     print(json.dumps(row), flush=True)
