@@ -106,6 +106,12 @@ def _of_columns(shape: Sequence[int], places: Sequence[int], axis: int, dtype: s
     return of_columns
 
 
+def _is_before_first(best: Any, place: Any, lane: Any, *, is_largest: bool) -> Any:
+    """Return True if a lane has a better number than the first one, or an equal one at an earlier place."""
+    is_better = best[lane] > best[0] if is_largest else best[lane] < best[0]
+    return T.Or(is_better, T.And(best[lane] == best[0], place[lane] < place[0]))
+
+
 def _of_rows(  # noqa: C901 - nested loops
     shape: Sequence[int], places: Sequence[int], axis: int, dtype: str, *, is_largest: bool
 ) -> Any:
@@ -119,9 +125,6 @@ def _of_rows(  # noqa: C901 - nested loops
 
     def begin(vector: Any) -> Any:
         return T.min(vector * LANES, numbers - LANES)
-
-    def is_better(first: Any, second: Any) -> Any:
-        return first > second if is_largest else first < second
 
     @T.prim_func(private=True, s_tir=True)  # type: ignore[untyped-decorator]
     def of_rows(x: T.handle, y: T.handle) -> None:
@@ -150,12 +153,7 @@ def _of_rows(  # noqa: C901 - nested loops
                 for lane in T.serial(LANES - 1):
                     # No branch, because the processor could not foresee which lane has the best number.
                     place[0] = T.Select(
-                        T.Or(
-                            is_better(best[lane + 1], best[0]),
-                            T.And(best[lane + 1] == best[0], place[lane + 1] < place[0]),
-                        ),
-                        place[lane + 1],
-                        place[0],
+                        _is_before_first(best, place, lane + 1, is_largest=is_largest), place[lane + 1], place[0]
                     )
                     best[0] = _extreme(best[0], best[lane + 1], is_largest=is_largest)
                     undefined[0] = T.max(undefined[0], undefined[lane + 1])
