@@ -99,7 +99,8 @@ def test_a_sequence_over_which_nothing_is_claimed_is_timed_too(run: Path, change
 def test_a_folder_that_only_the_record_names_is_not_trusted(run: Path, change: Callable[..., None]) -> None:
     best = json.loads((run / "result.json").read_text())["best"]
     foreign = 'MetaScheduleApplyDatabase{work_dir="/tmp/foreign"}'
-    change(sequence={**best, "name": "AS-2", "of": 3, "is_best": False, "improved": False, "pipeline": foreign})
+    gain = {"gain": {"ratio": 1.1, "interval": [1.0, 1.2]}, "improved": False}
+    change(sequence={**best, "name": "AS-2", "of": 3, "is_best": False, **gain, "pipeline": foreign})
     with pytest.raises(UserError, match="uses the folder `/tmp/foreign`"):
         short_plans.audit(run, confirm=2)
 
