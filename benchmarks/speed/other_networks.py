@@ -18,9 +18,10 @@ from typing import Any
 import passsearch
 from benchmarks.common import RESULTS, markdown, network_session, options, read_rows, write_row
 from benchmarks.speed import network_files
+from benchmarks.speed.held_out import RIVALS, verdicts
 from passsearch.measure import Ratio, mean_ratio
 
-TVM, ONNXRUNTIME, OPENVINO = "relax:", "onnxruntime", "openvino"
+TVM, ONNXRUNTIME, OPENVINO = "relax:", *RIVALS
 SEQUENCES = dict.fromkeys(("repvgg_a2", "hrnet_w18_small"), "winograd-schedule-cpu")
 """The sequence of the catalog by network; ``nhwc-schedule-cpu`` for all others."""
 
@@ -56,10 +57,14 @@ def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append([name, *times, *(f"{ratio:.3f}" if ratio else "–" for ratio in ratios[name])])
     heads = ("network", "TVM, ms", "ONNX Runtime, ms", "OpenVINO, ms", "TVM / ONNX Runtime", "TVM / OpenVINO")
     parts = [markdown(heads, lines)]
+    found = verdicts(rows, own=TVM, count=len(RIVALS) * len(rows))
     for place, title in enumerate(("ONNX Runtime", "OpenVINO")):
         known = [each[place] for each in ratios.values() if each[place]]
         faster, slower = sum(each.interval.low > 1 for each in known), sum(each.interval.high < 1 for each in known)
         parts.append(f"Certainly faster than {title} on {faster} of {len(known)}, slower on {slower}.")
+        own = [verdict for (_, rival), verdict in found.items() if rival == RIVALS[place]]
+        counts = f"faster on {own.count('faster')}, slower on {own.count('slower')}"
+        parts.append(f"Corrected for all {len(found)} comparisons (Holm): {counts}.")
     return "\n\n".join(parts)
 
 
