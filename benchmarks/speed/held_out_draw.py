@@ -52,8 +52,8 @@ ROUNDING, DEPENDENCE = 1e-5, 1e-3
 WRITING_S = 120
 """Longest processor time in which a network is built, checked and written."""
 
-SIZES = {"graph": 3, "recommender": 3, "package": 3, "timm": 13, "torchvision": 3, "text": 7, "audio": 4, "image": 4}
-"""Number of networks by kind, 40 in all."""
+SIZES = {"graph": 3, "recommender": 3, "package": 3, "timm": 14, "torchvision": 2, "text": 7, "audio": 4, "image": 4}
+"""Number of networks by kind, 40 in all. Of torchvision three were meant, but only two pass the checks."""
 
 RECOMMENDERS = (
     *("autoint", "dcn_v2", "din", "gru4rec", "mmoe", "neural_collaborative_filtering", "pnn", "sasrec"),
