@@ -185,7 +185,6 @@ def test_the_loader_in_c_names_the_functions(
     subprocess.run([program, folder / "built", "main_1x8"], check=True, capture_output=True)
 
 
-@pytest.mark.slow
 def test_a_network_without_a_mask_is_never_padded(relax: Toolchain, tmp_path: Path) -> None:
     network = encoder(tmp_path / "plain.onnx", has_mask=False)
     compiled = passsearch.compile(network, to=tmp_path / "deploy", sizes=SIZES, toolchain=relax.name, rivals=())

@@ -39,7 +39,6 @@ def test_kernels_multiply_integers(cases: Any, every: int, count: int) -> None:
     assert error["text"].endswith("is float32, or int8 for int8 or int4; got int8 for float16")
 
 
-@pytest.mark.slow
 @pytest.mark.toolchain
 def test_exported_products_of_integers_run(relax: Toolchain, tmp_path: Path) -> None:
     name, sequence = "zoo:llama_tiny_decode", load("relax").sequences["narrow-int4-activations-schedule-cpu"]
