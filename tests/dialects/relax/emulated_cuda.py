@@ -7,7 +7,7 @@ kernels whose results depend on the order miss a barrier. Addresses of ``ldmatri
 of shared memory counted, and arrays lie between fences that may not be changed.
 
 TVM's own helpers before the kernels are replaced, not emulated: vectors and their ``make_``, packing, conversions and
-``h`` functions of 16 bits, ``ptx_cp_async_legacy`` and the groups of ``cp.async``.
+``h`` functions of 16 bits, the rounding to TF32, ``ptx_cp_async_legacy`` and the groups of ``cp.async``.
 
 For scripts of this folder that run where TVM's Relax is.
 """
@@ -96,6 +96,13 @@ template <class F> static void together(F all) {
   if (++warp.arrived == 32) { all(warp); warp.arrived = 0; ++warp.turn; }
   while (warp.turn == turn) yield();
 }
+// cvt.rna.tf32.f32: to the nearest of 10 bits after the point, ties away from zero.
+static float round_to_tf32(float value) {
+  unsigned word; memcpy(&word, &value, 4);
+  if ((word & 0x7f800000) != 0x7f800000) word += 0x1000;
+  word &= 0xffffe000;
+  memcpy(&value, &word, 4); return value;
+}
 static float as_float(unsigned word) { float value; memcpy(&value, &word, 4); return value; }
 static uint16_t part(unsigned word, int place) { return uint16_t(place ? word >> 16 : word); }
 template <class T> static float number(unsigned word, int place) {
@@ -155,6 +162,30 @@ template <class T> static void multiply(int steps, float **sums, std::vector<uns
         float *sum = (float *)warp.registers[lane][place];
         int row = lane / 4 + 8 * (place / 2), column = 2 * (lane % 4) + place % 2;
         for (int step = 0; step < steps; ++step) *sum += left[row][step] * right[step][column];
+      }
+  });
+}
+// mma.sync.aligned.m16n8k8 of TF32: the last 13 bits of factors do not count.
+static void multiply_tf32(float **sums, std::vector<unsigned *> factors) {
+  int lane = current % 32;
+  Warp &warp = warps[current / 32];
+  for (int place = 0; place < 4; ++place) warp.registers[lane][place] = (unsigned *)sums[place];
+  for (int place = 0; place < 6; ++place) warp.registers[lane][4 + place] = factors[place];
+  together([](Warp &warp) {
+    ++multiplications;
+    float left[16][8], right[8][8];
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int word = 0; word < 4; ++word)
+        left[lane / 4 + 8 * (word % 2)][lane % 4 + 4 * (word / 2)] =
+            as_float(*warp.registers[lane][4 + word] & 0xffffe000);
+      for (int word = 0; word < 2; ++word)
+        right[lane % 4 + 4 * word][lane / 4] = as_float(*warp.registers[lane][8 + word] & 0xffffe000);
+    }
+    for (int lane = 0; lane < 32; ++lane)
+      for (int place = 0; place < 4; ++place) {
+        float *sum = (float *)warp.registers[lane][place];
+        int row = lane / 4 + 8 * (place / 2), column = 2 * (lane % 4) + place % 2;
+        for (int step = 0; step < 8; ++step) *sum += left[row][step] * right[step][column];
       }
   });
 }
@@ -335,11 +366,13 @@ def _instruction(text: str) -> str:
     if "ldmatrix.sync.aligned.m8n8.x4" in text:
         registers = ", ".join(f"&({each})" for each in operands[:4])
         return f"load_matrices({str('.trans' in text).lower()}, {operands[4]}, {{{registers}}})"
-    found = re.search(r"mma\.sync\.aligned\.m16n8k(8|16)\.row\.col\.f32\.(f16|bf16)", text)
+    found = re.search(r"mma\.sync\.aligned\.m16n8k(8|16)\.row\.col\.f32\.(f16|bf16|tf32)", text)
     if found is None:
         raise ValueError(f"not emulated: {text[:80]}")
     sums = ", ".join(f"&({each})" for each in operands[:4])
     factors = ", ".join(f"&({each})" for each in operands[4:-4])
+    if found.group(2) == "tf32":
+        return f"float *sums[] = {{{sums}}}; multiply_tf32(sums, {{{factors}}})"
     kind = {"f16": "half", "bf16": "nv_bfloat16"}[found.group(2)]
     return f"float *sums[] = {{{sums}}}; multiply<{kind}>({found.group(1)}, sums, {{{factors}}})"
 

@@ -1,4 +1,4 @@
-"""Schedules products in 16 bits for tensor cores and prints one JSON line per case; the argument is a folder.
+"""Schedules products in 16 bits and TF32 for tensor cores and prints one JSON line per case; the argument is a folder.
 
 No GPU is needed. What a kernel computes is shown twice and compared with numpy in float64: its scheduled loops run on
 the CPU with the descriptions of the instructions in their place, and the device code that TVM generated is emulated
@@ -30,12 +30,13 @@ from tvm.s_tir import TensorIntrin
 from passsearch.standalone.relax.deployment import cuda_libraries
 from passsearch.standalone.relax.deployment.code_generation import ASYNC_COPIES
 from passsearch.standalone.relax.gpu_schedules import ScheduleGPU, instructions
+from passsearch.standalone.relax.gpu_schedules.rules import FLOAT32, TF32
 from passsearch.standalone.relax.gpu_schedules.tensor_products import TensorProducts, capability
 from passsearch.standalone.relax.gpu_schedules.tensor_tiles import TILES, parse_tensor_tile
 
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20}
 """Largest relative deviation by one rounding; of a sum in float32 for results in it."""
-NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
+NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "tf32": np.float32}
 
 
 FAULTS = {
@@ -43,6 +44,7 @@ FAULTS = {
     "without waits": r"tvm_builtin_ptx_cp_async_wait_group_async_wait_group_\d+\(\);",
     "with one row for all": r"\(\(int\)threadIdx\.x\) & (?=15)",
 }
+FAULTS_OF_TF32 = {"without rounding": r"round_to_tf32(?=\()"}
 """What is left out of device code, which then must not compute the same."""
 
 
@@ -200,8 +202,8 @@ def without_pipeline(function: Any) -> Any:
 
 def described(function: Any, tile: str | None, arch: str, dtype: str, values: Sequence[Any], result: Any) -> None:
     """Run the scheduled loops of a function on the CPU."""
-    with descriptions(dtype):
-        rule = TensorProducts(parse_tensor_tile(tile) if tile else None)
+    with descriptions(stored(dtype)):
+        rule = TensorProducts(parse_tensor_tile(tile) if tile else None, has_tf32=dtype == TF32)
         schedule = rule.schedule(function, capability(target_for(arch)))
     runnable = in_turn(without_pipeline(schedule.mod["main"])).with_attr("global_symbol", "main")
     library = tvm.compile(tvm.IRModule({"main": runnable}), target=CPU)
@@ -210,14 +212,27 @@ def described(function: Any, tile: str | None, arch: str, dtype: str, values: Se
     result[...] = arrays[-1].numpy()
 
 
-def compiled(function: Any, rule: str | None, arch: str, library: Path) -> tuple[Any, str]:
+def compiled(function: Any, rule: str | None, arch: str, library: Path, precision: str) -> tuple[Any, str]:
     """Schedule and compile a function as the pass does; return it and the CUDA code."""
     target = target_for(arch)
     with target, tvm.transform.PassContext(config={ASYNC_COPIES: True}):
-        module = ScheduleGPU(rule)(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}))
+        module = ScheduleGPU(rule, precision=precision)(
+            tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+        )
         made = tvm.compile(module, target=tvm.target.Target(target, "llvm"))
     made.export_library(str(library))
     return module["main"], str(made.mod.imports[0].inspect_source())
+
+
+def stored(dtype: str) -> str:
+    """Return the type of factors in memory."""
+    return FLOAT32 if dtype == TF32 else dtype
+
+
+def rounded(factors: Any) -> Any:
+    """Return factors as TF32: with 10 bits after the point, the nearer ones, ties away from zero."""
+    words = factors.astype(np.float32).view(np.uint32)
+    return ((words + 0x1000) & 0xFFFFE000).astype(np.uint32).view(np.float32).astype(np.float64)
 
 
 def buffers_of(function: Any) -> dict[str, Any]:
@@ -245,26 +260,29 @@ def check(
         faults: True to show, too, that device code with faults does not compute the same.
     """
     random = np.random.default_rng(0)
-    function = function_of(module_of(kernel, dtype))
+    function = function_of(module_of(kernel, stored(dtype)))
     values = [(random.standard_normal(each) / 2).astype(NUMPY[dtype]) for each in kernel.shapes]
-    expected = kernel.reference(*(each.astype(np.float64) for each in values))
+    wide = [each.astype(np.float64) for each in values]
+    exact = expected = kernel.reference(*wide)
+    if dtype == TF32:
+        expected = kernel.reference(*map(rounded, wide[:2]), *wide[2:])
     # The kernel's parameters have the names of main's, but may come in another order.
     ordered = [values[int(each.name.removeprefix("in"))] for each in function.params[:-1]]
-    output = function.params[-1]
-    dtypes = str(output.dtype)
+    dtypes = str(function.params[-1].dtype)
     bound = ROUNDING[dtypes] * kernel.roundings * float(np.abs(expected).max())
     found = zeros_for(expected.shape, dtypes)
     described(function, tile, arch, dtype, ordered, found)
     case: dict[str, object] = {"case": name, "arch": arch, "dtype": dtype, "tile": tile}
-    case["described"] = float(np.abs(found.astype(np.float64) - expected).max()) / bound
+    case["described"] = float(np.abs(found.astype(np.float64) - exact).max()) / bound
     library = folder / f"{len(list(folder.iterdir()))}.so"
-    scheduled, source = compiled(function, tile, arch, library)
+    scheduled, source = compiled(function, tile, arch, library, TF32 if dtype == TF32 else FLOAT32)
     found = zeros_for(expected.shape, dtypes)
     for way in ("forwards", "backwards"):
         counts = emulate(source, scheduled, [*ordered, found], backwards=way == "backwards")
         case[way] = float(np.abs(found.astype(np.float64) - expected).max()) / bound
         found[...] = np.nan
-    for fault, lost in FAULTS.items() if faults else ():
+    planted = {**FAULTS, **(FAULTS_OF_TF32 if dtype == TF32 else {})}
+    for fault, lost in planted.items() if faults else ():
         assert re.search(lost, source), f"{fault}: nothing to leave out"
         emulate(re.sub(lost, "", source), scheduled, [*ordered, found], backwards=False)
         case[fault] = bool((np.abs(found.astype(np.float64) - expected) <= bound).all())
@@ -297,13 +315,24 @@ MANY = [
     ("residual", (17, 40, 520), "float16", "sm_75", "2x1x16x32x32x2t"),
     *((kind, (), "float16", "sm_80", None) for kind in SHORT_RUNS),
 ]
+IN_TF32 = [
+    ("bias, activation", (33, 40, 72), TF32, "sm_80", None),
+    ("turned right", (33, 40, 72), TF32, "sm_90", "2x1x16x32x16x1t"),
+    ("turned left", (19, 37, 24), TF32, "sm_86", "1x2x32x16x32x1t"),
+    ("batched", (33, 40, 72), TF32, "sm_80", None),
+    ("residual", (33, 41, 264), TF32, "sm_90", "2x1x16x32x32x4t"),
+    ("product", (130, 136, 72), TF32, "sm_89", "2x4x64x32x16x1t"),
+    ("convolution", (33, 40, 72), TF32, "sm_80", None),
+    ("strided", (19, 37, 24), TF32, "sm_80", None),
+    ("NCHW", (), TF32, "sm_80", None),
+]
 """Kinds, sizes, types, architectures and tiles; the sizes of most are no multiples of a tile, or of a vector."""
 
 if __name__ == "__main__":
     cuda_libraries.prepare("cc")
-    folder_of_files, group = Path(sys.argv[1]), {"few": FEW, "many": MANY}[sys.argv[2]]
+    folder_of_files, group = Path(sys.argv[1]), {"few": FEW, "many": MANY, "tf32": IN_TF32}[sys.argv[2]]
     for kind, sizes, dtype, arch, tile in group:
         kernel = kernels(*sizes)[kind] if sizes else SHORT_RUNS[kind]
-        is_first = (kind, sizes, dtype, arch, tile) == FEW[0]
+        is_first = (kind, sizes, dtype, arch, tile) in (FEW[0], IN_TF32[0])
         case = check(kind, kernel, dtype=dtype, arch=arch, tile=tile, folder=folder_of_files, faults=is_first)
         print(json.dumps(case), flush=True)

@@ -1,9 +1,12 @@
 """Instructions of tensor cores, and of the loads for them: what each computes as plain loops, and its code.
 
 A warp of 32 threads multiplies two tiles of 16 by 16 and adds the products to a third one. Each thread holds eight
-values of each tile, at places that the PTX ISA lays down (``mma.m16n8k16`` and ``ldmatrix``, sections 9.7.14 and 9.7.15
-of version 9.0). TVM's own module ``tvm.s_tir.tensor_intrin.cuda`` parses a hundred such descriptions on import, which
-takes 44 s; these are built without a parser when a kernel needs them.
+values of each tile, at places that the PTX ISA lays down (``mma.m16n8k16``, ``mma.m16n8k8`` and ``ldmatrix``, sections
+9.7.14 and 9.7.15 of version 9.0). Factors in float32 are multiplied as TF32: the loads round them to 10 bits after the
+point, to the nearer one and ties away from zero, which the plain loops leave out.
+
+TVM's own module ``tvm.s_tir.tensor_intrin.cuda`` parses a hundred such descriptions on import, which takes 44 s; these
+are built without a parser when a kernel needs them.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.backend.cuda.op import cuda_func_call
 from tvm.s_tir import TensorIntrin
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 -- TVM's own name for it
@@ -28,18 +32,40 @@ EDGE = 16
 VALUES = EDGE * EDGE // WARP
 """Values of a tile that a thread holds."""
 
-TYPES = {"float16": "fp16", "bfloat16": "bf16"}
+TYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "tf32"}
 """Types of factors, and their names in TVM's instruction."""
 
+ROUND = "round_to_tf32"
+ROUND_CODE = f"""
+static __device__ __forceinline__ float {ROUND}(float value) {{
+  unsigned rounded;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+  return __uint_as_float(rounded);
+}}
+"""
 
-def place_left(row: Any, step: Any) -> tuple[Any, Any]:
-    """Return the thread and the place in its registers of a value of the left operand, and of a sum by its column."""
-    return 4 * (row % 8) + step % 8 // 2, 4 * (step // 8) + 2 * (row // 8) + step % 2
+
+def place_sum(row: Any, column: Any) -> tuple[Any, Any]:
+    """Return the thread and the place in its registers of a sum."""
+    return 4 * (row % 8) + column % 8 // 2, 4 * (column // 8) + 2 * (row // 8) + column % 2
 
 
-def place_right(column: Any, step: Any) -> tuple[Any, Any]:
-    """Return the thread and the place in its registers of a value of the right operand."""
-    return 4 * (column % 8) + step % 8 // 2, 4 * (column // 8) + 2 * (step // 8) + step % 2
+def place_factor(operand: int, dtype: str) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Return a function of row, or column, and step: the thread and the place in its registers of a factor.
+
+    Args:
+        operand: 0 for the left one, 1 for the right one.
+        dtype: Type of the values.
+    """
+
+    def place(row: Any, step: Any) -> tuple[Any, Any]:
+        if dtype == "float32":
+            halves = (4 * (step // 8) + 2 * (step % 8 // 4) + row // 8, 4 * (row // 8) + step // 4)
+            return 4 * (row % 8) + step % 4, halves[operand]
+        halves = (4 * (step // 8) + 2 * (row // 8), 4 * (row // 8) + 2 * (step // 8))
+        return 4 * (row % 8) + step % 8 // 2, halves[operand] + step % 2
+
+    return place
 
 
 @cache
@@ -51,7 +77,7 @@ def load(operand: int, dtype: str, *, transposed: bool) -> str:
         dtype: Type of the values.
         transposed: True if rows or columns are neighbours in shared memory, and not steps of the sum.
     """
-    place = (place_left, place_right)[operand]
+    place = place_factor(operand, dtype)
     scopes = ("shared", "warp")
 
     def describe(shared: Any, warp: Any) -> None:
@@ -61,13 +87,14 @@ def load(operand: int, dtype: str, *, transposed: bool) -> str:
 
     def generate(shared: Any, warp: Any) -> None:
         with T.thread_binding(0, WARP, thread="threadIdx.x") as lane:
+            if dtype == "float32":
+                _load_tf32(shared, warp, lane, operand, transposed=transposed)
+                return
             # A thread names one row of one of the four matrices of 8 by 8, in the order of the registers that they go
             # to: for the left operand and a transposed right one, the next eight rows before the next eight columns.
             rows_first = (operand == 0) != transposed
             row, column = (lane % 16, lane // 16) if rows_first else (8 * (lane // 16) + lane % 8, lane % 16 // 8)
-            offset = shared.strides[0] * row + 8 * column
-            target, source = (warp.data, warp.elem_offset), shared.access_ptr("r")
-            T.evaluate(T.ptx_legacy.ldmatrix(transposed, 4, ".b16", *target, source, offset, dtype=dtype))
+            _load_matrices(shared, warp, 0, row, 8 * column, transposed=transposed)
 
     return _register(f"load{operand}_{dtype}_{transposed}", (dtype, dtype), scopes, (0,), describe, generate)
 
@@ -78,13 +105,15 @@ def multiply(dtype: str, *, steps: int) -> str:
 
     Args:
         dtype: Type of the factors.
-        steps: Terms of the sums that one instruction of the device adds: 16, or 8 on sm_75.
+        steps: Terms of the sums that one instruction of the device adds: 16, or 8 on sm_75 and in TF32.
     """
+    places = [place_factor(operand, dtype) for operand in (0, 1)]
 
     def describe(left: Any, right: Any, sums: Any) -> None:
         with _each("multiply", "SSR") as (row, column, step):
-            first, second, at = left[place_left(row, step)], right[place_right(column, step)], place_left(row, column)
-            product = Cast("float32", first) * Cast("float32", second)
+            first, second, at = left[places[0](row, step)], right[places[1](column, step)], place_sum(row, column)
+            # TVM makes no cast of a type to itself.
+            product = first * second if dtype == "float32" else Cast("float32", first) * Cast("float32", second)
             _store(sums, at, sums[at] + product, reads=[sums[at], first, second])
 
     def generate(left: Any, right: Any, sums: Any) -> None:
@@ -92,8 +121,8 @@ def multiply(dtype: str, *, steps: int) -> str:
         with T.thread_binding(0, WARP, thread="threadIdx.x"):
             for half, step in itertools.product((0, 4), range(0, EDGE, steps)):
                 registers = ((left, step // 2), (right, half + step // 4), (sums, half))
-                places = [each for buffer, own in registers for each in (buffer.data, buffer.elem_offset + own)]
-                T.evaluate(T.ptx_legacy.mma(*kinds, *places, False, dtype="float32"))
+                own = [each for buffer, at in registers for each in (buffer.data, buffer.elem_offset + at)]
+                T.evaluate(T.ptx_legacy.mma(*kinds, *own, False, dtype="float32"))
 
     scopes, dtypes = ("warp", "warp", "warp"), (dtype, dtype, "float32")
     return _register(f"multiply_{dtype}_{steps}", dtypes, scopes, (2, 0, 1), describe, generate)
@@ -105,13 +134,35 @@ def clear() -> str:
 
     def describe(sums: Any) -> None:
         with _each("clear", "SS") as (row, column):
-            _store(sums, place_left(row, column), T.float32(0), reads=[])
+            _store(sums, place_sum(row, column), T.float32(0), reads=[])
 
     def generate(sums: Any) -> None:
         with T.thread_binding(0, WARP, thread="threadIdx.x"):
             T.evaluate(T.cuda.mma_fill_legacy(VALUES, sums.data, sums.elem_offset, dtype="float32"))
 
     return _register("clear", ("float32",), ("warp",), (), describe, generate)
+
+
+def _load_matrices(shared: Any, warp: Any, register: int, row: Any, column: Any, *, transposed: bool = False) -> None:
+    """Load four matrices of eight rows of 16 bytes, of which this thread names the row that begins at a value."""
+    offset = shared.strides[0] * row + column
+    target, source = (warp.data, warp.elem_offset + register), shared.access_ptr("r")
+    T.evaluate(T.ptx_legacy.ldmatrix(transposed, 4, ".b16", *target, source, offset, dtype=str(warp.dtype)))
+
+
+def _load_tf32(shared: Any, warp: Any, lane: Any, operand: int, *, transposed: bool) -> None:
+    """Load a tile of float32 and round it to TF32; ``ldmatrix`` turns no matrices of 32 bits."""
+    for half in () if transposed else (0, 1):
+        # Registers 4 to 7 of the left operand have the next eight steps, those of the right one the next columns.
+        starts = ((lane % 16, 8 * half + lane // 16 * 4), (8 * half + lane % 8, lane // 8 * 4))
+        _load_matrices(shared, warp, 4 * half, *starts[operand])
+    for register in range(VALUES):
+        places = ((register % 2, register // 2), (register // 4, register % 4))
+        row, step = 8 * places[operand][0] + lane // 4, 4 * places[operand][1] + lane % 4
+        value = shared[step, row] if transposed else warp[lane, register]
+        T.buffer_store(
+            warp, cuda_func_call(ROUND, value, source_code=ROUND_CODE, return_type="float32"), [lane, register]
+        )
 
 
 def keep_in_registers(function: Any) -> Any:

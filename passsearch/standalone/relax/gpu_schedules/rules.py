@@ -19,7 +19,7 @@ from .sums import (
     sum_in_threads,
     sums_products,
 )
-from .tensor_products import TensorProducts
+from .tensor_products import AMPERE, TensorProducts, capability
 from .tensor_tiles import parse_tensor_tile
 from .tiles import Tile, parse_tile, usual_tile
 
@@ -27,38 +27,47 @@ SCHEDULED = "tirx.is_scheduled"
 ORDER = ("Matmul", "GEMV", "Reduction", "GeneralReduction", "Fallback")
 """DLight's rules in TVM's order: the first that fits a kernel schedules it."""
 
+PRECISIONS = (FLOAT32, TF32) = ("float32", "tf32")
+"""What factors in float32 are multiplied as."""
+
 FEW_TERMS = 32
 """Terms up to which a sum is short: a depthwise convolution of 5 by 5 has 25."""
 
 
 def ScheduleGPU(  # noqa: N802
-    rule: str | None = None, kernels: dict[str, dict[str, str | None]] | None = None
+    rule: str | None = None,
+    kernels: dict[str, dict[str, str | None]] | None = None,
+    precision: str = FLOAT32,
 ) -> Any:
     """Return a pass that schedules every function of loops for a GPU.
 
     Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles: in
-    16 bits by tensor cores, as ``TensorTile`` says, and others as ``Tile`` says. Short sums are computed by one thread
-    each. For all other functions DLight's rules are tried in TVM's order, except that ``GeneralReduction`` leaves sums
-    of products alone: it gives every result a block of threads, which is far too much for the nine products of a
-    depthwise convolution.
+    16 bits or TF32 by tensor cores, as ``TensorTile`` says, and others as ``Tile`` says. Short sums are computed by
+    one thread each. For all other functions DLight's rules are tried in TVM's order, except that ``GeneralReduction``
+    leaves sums of products alone: it gives every result a block of threads, which is far too much for the nine products
+    of a depthwise convolution.
 
     Args:
         rule: What is tried first: one of DLight's rules, or a tile such as ``8x16x2x2x32x4``, ``8x16x4x4x16x4v``
             or ``2x4x64x32x32x1t``.
         kernels: Another value of ``rule`` by name of the function, as ``{"matmul": {"rule": "GEMV"}}``.
+        precision: What factors in float32 are multiplied as: ``float32``, or ``tf32`` (10 bits after the point) by
+            tensor cores, from sm_80 on.
 
     Raises:
-        ValueError: There is no such rule, tile or kernel, or a kernel has another setting.
+        ValueError: There is no such rule, tile, kernel or precision, a kernel has another setting, or the target has
+            no TF32.
     """
-    unknown = {name for settings in (kernels or {}).values() for name in settings} - {"rule"}
-    if unknown:
-        raise ValueError(f"ScheduleGPU has no setting `{min(unknown)}` of kernels; use `rule`")
     own = {name: settings.get("rule", rule) for name, settings in (kernels or {}).items()}
+    _check_arguments([rule, *own.values()], kernels or {}, precision)
+    has_tf32 = precision == TF32
 
     def run(module: Any, _context: Any) -> Any:
         target = tvm.target.Target.current(allow_none=False)
         if "gpu" not in target.keys:
             return module
+        if has_tf32 and capability(target) < AMPERE:
+            raise ValueError(f"`{target}` has no tensor cores for TF32: use precision float32, or sm_80 or later")
         # FuseTIR makes functions of the groups of FuseOps. After this pass it would drop schedules (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module).clone()
         if missing := own.keys() - {name.name_hint for name, _ in module.functions_items()}:
@@ -66,19 +75,28 @@ def ScheduleGPU(  # noqa: N802
         scheduled = {}
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not (function.attrs and SCHEDULED in function.attrs):
-                scheduled[name] = _schedule(function, target, own.get(name.name_hint, rule))
+                each = own.get(name.name_hint, rule)
+                scheduled[name] = _schedule(function, target, each, has_tf32=has_tf32)
         for name, function in scheduled.items():
             module[name] = function
         return module
 
-    for each in (rule, *own.values()):
-        _rules(each)
     return tvm.transform.module_pass(run, opt_level=0, name="ScheduleGPU")
 
 
-def _schedule(function: Any, target: Any, rule: str | None) -> Any:
+def _check_arguments(rules: list[str | None], kernels: dict[str, dict[str, str | None]], precision: str) -> None:
+    unknown = {name for settings in kernels.values() for name in settings} - {"rule"}
+    if unknown:
+        raise ValueError(f"ScheduleGPU has no setting `{min(unknown)}` of kernels; use `rule`")
+    if precision not in PRECISIONS:
+        raise ValueError(f"ScheduleGPU has no precision `{precision}`; use {' or '.join(PRECISIONS)}")
+    for each in rules:
+        _rules(each)
+
+
+def _schedule(function: Any, target: Any, rule: str | None, *, has_tf32: bool) -> Any:
     """Return a function as the first rule that fits schedules it; itself if none fits."""
-    for each in _rules(rule):
+    for each in _rules(rule, has_tf32=has_tf32):
         if isinstance(each, gpu.GeneralReduction) and rule != "GeneralReduction" and sums_products(function):
             continue
         found = each.apply(function, target, False)
@@ -88,14 +106,14 @@ def _schedule(function: Any, target: Any, rule: str | None) -> Any:
     return function
 
 
-def _rules(rule: str | None) -> list[Any]:
+def _rules(rule: str | None, *, has_tf32: bool = False) -> list[Any]:
     others = [getattr(gpu, name)() for name in ORDER if name != rule]
     if rule in ORDER:
         return [getattr(gpu, rule)(), *others]
     if rule is None:
-        return [TensorProducts(), Products(None), _ShortSums(), *others]
+        return [TensorProducts(has_tf32=has_tf32), Products(None), _ShortSums(), *others]
     if (tensor_tile := parse_tensor_tile(rule)) is not None:
-        return [TensorProducts(tensor_tile), *_rules(None)[1:]]
+        return [TensorProducts(tensor_tile, has_tf32=has_tf32), *_rules(None)[1:]]
     tile = parse_tile(rule)
     if tile is None:
         raise ValueError(

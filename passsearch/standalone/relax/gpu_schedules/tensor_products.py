@@ -1,4 +1,4 @@
-"""The rule for products of matrices in 16 bits by tensor cores, with sums in float32."""
+"""The rule for products of matrices in 16 bits, or in TF32, by tensor cores, with sums in float32."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from tvm.s_tir.dlight.gpu.matmul import get_index_map, get_reduction_blocks
 
 from .instructions import TYPES, keep_in_registers
 from .sums import is_bound, is_sum_innermost, multiplies_and_adds, normalise
-from .tensor_tiles import VECTOR, TensorTile, usual_tensor_tile
+from .tensor_tiles import MOST_SHARED_BYTES, VECTOR_BYTES, TensorTile, bytes_of, usual_tensor_tile
 from .vectors import has_wide_indices
 
-FIRST = {"float16": 75, "bfloat16": 80}
-"""The first compute capability, times ten, whose tensor cores multiply a type."""
+FIRST = {"float16": 75, "bfloat16": 80, "float32": 80}
+"""The first compute capability, times ten, whose tensor cores multiply a type, float32 as TF32."""
 
 AMPERE = 80
 """The first compute capability, times ten, that adds 16 terms at once, and copies into shared memory on its own."""
 
 
 class TensorProducts:
-    """A rule for products of matrices of fixed sizes in float16 or bfloat16.
+    """A rule for products of matrices of fixed sizes in float16 or bfloat16, and in float32 where TF32 is allowed.
 
     Sums are float32, whatever the function says, and rounded once. The tensor cores of an A100 add them so at the same
     rate (NVIDIA A100 Tensor Core GPU Architecture, 2020).
     """
 
-    def __init__(self, tile: TensorTile | None = None) -> None:
+    def __init__(self, tile: TensorTile | None = None, *, has_tf32: bool = False) -> None:
         """Prepare the rule.
 
         Args:
             tile: The tile; ``None`` for the one that suits the sizes.
+            has_tf32: True if factors in float32 may be rounded to TF32.
         """
-        self.tile = tile
+        self.tile, self.has_tf32 = tile, has_tf32
 
     def apply(self, function: Any, target: Any, _: bool) -> Any:
         """Return the schedule of a function, or ``None`` for one that is no such product."""
@@ -53,14 +54,14 @@ class TensorProducts:
         Raises:
             tvm.s_tir.ScheduleError: What comes after the sum cannot be moved into its loops.
         """
-        for most in ((VECTOR, VECTOR), (VECTOR // 2, VECTOR), (VECTOR // 2, VECTOR // 2)):
-            schedule = self._schedule(function, capability, most)
+        for shorter in ((1, 1), (2, 1), (2, 2)):
+            schedule = self._schedule(function, capability, shorter)
             if schedule is None or not has_wide_indices(schedule.mod["main"]):
                 return schedule
         return None
 
-    def _schedule(self, function: Any, capability: int, most: tuple[int, int]) -> Any:
-        """Return a schedule that loads no more values of A and B at once.
+    def _schedule(self, function: Any, capability: int, shorter: tuple[int, int]) -> Any:
+        """Return a schedule whose vectors of A and B are so many times shorter than the longest.
 
         Raises:
             tvm.s_tir.ScheduleError: What comes after the sum cannot be moved into its loops.
@@ -77,15 +78,20 @@ class TensorProducts:
         fixed = all(isinstance(each.dom.extent, tirx.IntImm) for each in block.iter_vars)
         if dtype not in TYPES or capability < FIRST[dtype] or not fixed:
             return None
+        if dtype == "float32" and not self.has_tf32:
+            return None
         if str(block.writes[0].source.dtype) != "float32":
             schedule = s_tir.Schedule(_add_in_float32(schedule, sums[0]))
         (main,) = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
         inner = [is_sum_innermost(schedule.get(main), place) for place in (0, 1)]
         normalise(schedule, main)
         sizes = [int(schedule.get(loop).extent) for loop in schedule.get_loops(main)]
-        tile = self.tile or usual_tensor_tile(sizes)
+        tile, item_bytes = self.tile or usual_tensor_tile(sizes, dtype), bytes_of(dtype)
+        if tile.shared_bytes(item_bytes) > MOST_SHARED_BYTES:
+            return None
         is_new = capability >= AMPERE
-        steps = 16 if is_new else 8
+        steps = 16 if is_new and item_bytes == 2 else 8
+        most = tuple(VECTOR_BYTES // item_bytes // each for each in shorter)
         found = tile.apply(schedule, main, inner, dtype=dtype, steps=steps, has_copies=is_new, most=most)
         return found if found is not None and is_bound(found) else None
 

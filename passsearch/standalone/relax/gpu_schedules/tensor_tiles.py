@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
@@ -10,13 +11,16 @@ from typing import Any
 
 from tvm.s_tir.dlight.gpu.matmul import auto_inline_consumer_chain, auto_inline_producers
 
-from .instructions import EDGE, WARP, clear, load, multiply, place_left, place_right
+from .instructions import EDGE, WARP, clear, load, multiply, place_factor, place_sum
 from .sums import sum_in_threads
 from .tiles import MULTIPROCESSORS
 from .vectors import count_neighbours
 
-VECTOR = 8
-"""Values of 16 bits that one instruction reads or writes at most."""
+VECTOR_BYTES = 16
+"""Bytes that one instruction reads or writes at most."""
+
+LEAST_COPY_BYTES = 4
+"""The least that ``cp.async`` copies."""
 
 MOST_WARPS = 32
 """Warps that a block can have."""
@@ -27,7 +31,8 @@ MOST_SHARED_BYTES = 49_152
 PRODUCTS, SHARED_BYTES, LOADED_BYTES = 1024, 128, 47
 """Products of 16 bits, bytes from shared memory, and bytes from the second-level cache, a clock and multiprocessor.
 
-Those of an A100 (NVIDIA A100 Tensor Core GPU Architecture, 2020); the last is 5,120 bytes for 108 multiprocessors.
+Those of an A100 (NVIDIA A100 Tensor Core GPU Architecture, 2020), which multiplies half as many factors in TF32; the
+last is 5,120 bytes for 108 multiprocessors.
 """
 
 LAUNCH = 3000
@@ -38,11 +43,12 @@ LAUNCH = 3000
 class TensorTile:
     """A way to compute C[i, j], the sums of A[i, k] B[j, k], in which warps multiply tiles of 16 by 16 values.
 
-    The threads of a block load what the next steps of the sum need into shared memory, eight values at a time where
-    these are neighbours in memory. Rows of shared memory are an odd multiple of 16 bytes apart, so that the eight rows
-    that ``ldmatrix`` reads at once lie in different banks. From sm_80 on, the next steps are copied while the present
-    ones are multiplied. Sums are float32 and stay in registers; what comes after them is computed before they are
-    written.
+    The threads of a block load what the next steps of the sum need into shared memory, 16 bytes at a time where these
+    are neighbours in memory. Rows of shared memory are an odd multiple of 16 bytes apart, so that the eight rows that
+    ``ldmatrix`` reads at once lie in different banks. Those of TF32 whose neighbours are no steps of the sum are an odd
+    multiple of 32 bytes apart, because threads read single values of four of them. From sm_80 on, the next steps are
+    copied while the present ones are multiplied. Sums are float32 and stay in registers; what comes after them is
+    computed before they are written.
 
     Attributes:
         row_warps: Warps of a block along i.
@@ -64,11 +70,14 @@ class TensorTile:
         """Return the tile as an argument of ``ScheduleGPU``."""
         return "x".join(map(str, astuple(self))) + "t"
 
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block for one round of steps, at most: a row of it is that of a matrix, or of its turn."""
-        sizes = (self.row_warps * self.rows, self.column_warps * self.columns)
-        return sum(2 * max(size * (self.steps + VECTOR), (size + VECTOR) * self.steps) for size in sizes)
+    def shared_bytes(self, item_bytes: int) -> int:
+        """Return the shared memory of a block for one round of steps, at most: either way around.
+
+        Args:
+            item_bytes: Bytes of a factor.
+        """
+        sizes, padding = (self.row_warps * self.rows, self.column_warps * self.columns), 8
+        return sum(item_bytes * max(size * (self.steps + padding), (size + padding) * self.steps) for size in sizes)
 
     def apply(
         self,
@@ -85,7 +94,7 @@ class TensorTile:
 
         Args:
             schedule: The schedule so far.
-            main: Block that multiplies two matrices in 16 bits and adds in float32.
+            main: Block that multiplies two matrices and adds in float32.
             inner: For A and B, True if values that follow each other along k are neighbours in memory.
             dtype: Type of the factors.
             steps: Terms of the sum that an instruction of the device adds at once.
@@ -113,16 +122,16 @@ class TensorTile:
         schedule.bind(column_warp, "threadIdx.y")
         instructions, widths = {}, []
         for place, size in enumerate(tile[:2]):
-            widths.append(
-                self._load_shared(schedule, main, place, outer, size=size, inner=inner[place], most=most[place])
-            )
-            loop = self._load_registers(schedule, main, place, middle, inner=inner[place])
+            form: Any = {"inner": inner[place], "dtype": dtype}
+            widths.append(self._load_shared(schedule, main, place, outer, size=size, most=most[place], **form))
+            loop = self._load_registers(schedule, main, place, middle, **form)
             instructions[loop] = load(place, dtype, transposed=not inner[place])
         result = self._write(schedule, main, column_warp)
         rounds = int(schedule.get(outer).extent)
         begin = schedule.decompose_reduction(main, outer)
-        # Copies of less than 4 bytes are none of those.
-        if has_copies and max(widths) > 1 and rounds > 1 and 2 * self.shared_bytes <= MOST_SHARED_BYTES:
+        item_bytes = bytes_of(dtype)
+        can_copy = has_copies and max(widths) * item_bytes >= LEAST_COPY_BYTES
+        if can_copy and rounds > 1 and 2 * self.shared_bytes(item_bytes) <= MOST_SHARED_BYTES:
             # Both operands of the next steps are copied while the present ones are multiplied.
             schedule.annotate(outer, "software_pipeline_stage", [0, 0, 1])
             schedule.annotate(outer, "software_pipeline_order", [0, 1, 2])
@@ -140,7 +149,7 @@ class TensorTile:
         return schedule
 
     def _load_shared(
-        self, schedule: Any, main: Any, place: int, outer: Any, *, size: int, inner: bool, most: int
+        self, schedule: Any, main: Any, place: int, outer: Any, *, size: int, most: int, inner: bool, dtype: str
     ) -> int:
         """Load an operand into shared memory, as it lies in memory; return how many values a thread loads at once.
 
@@ -150,8 +159,9 @@ class TensorTile:
             place: Place of the operand.
             outer: Loop over parts of the sum.
             size: Number of rows or columns of the tile.
-            inner: True if terms that follow each other in the sum are neighbours in memory.
             most: Values that a thread loads at once at most.
+            inner: True if terms that follow each other in the sum are neighbours in memory.
+            dtype: Type of the operand.
         """
         block = schedule.cache_read(main, place, "shared")
         schedule.compute_at(block, outer, preserve_unit_loops=True)
@@ -170,18 +180,20 @@ class TensorTile:
         for loop, name in zip(loops[1:4], ("threadIdx.z", "threadIdx.y", "threadIdx.x"), strict=True):
             schedule.bind(loop, name)
         schedule.vectorize(loops[4])
-        schedule.storage_align(block, 0, axis=1, factor=2 * VECTOR, offset=VECTOR)
+        vector = VECTOR_BYTES // bytes_of(dtype)
+        padding = 2 * vector if dtype == "float32" and not inner else vector
+        schedule.storage_align(block, 0, axis=1, factor=2 * padding, offset=padding)
         return width
 
     @staticmethod
-    def _load_registers(schedule: Any, main: Any, place: int, middle: Any, *, inner: bool) -> Any:
+    def _load_registers(schedule: Any, main: Any, place: int, middle: Any, *, inner: bool, dtype: str) -> Any:
         """Load an operand from shared memory into the registers of a warp; return the loop over the rows of a tile."""
         block = schedule.cache_read(main, place, "warp")
         schedule.compute_at(block, middle, preserve_unit_loops=True)
         *_, first, second = schedule.get_loops(block)
         tiles = _split_tiles(schedule, first, second)
-        place_of = (place_left, place_right)[place]
-        schedule.transform_layout(block, ("write", 0), _in_registers(place_of, transposed=not inner))
+        where = _in_registers(place_factor(place, dtype), transposed=not inner)
+        schedule.transform_layout(block, ("write", 0), where)
         return tiles
 
     @staticmethod
@@ -190,7 +202,7 @@ class TensorTile:
         result = schedule.cache_write(main, 0, "warp")
         own = schedule.cache_read(result, 0, "warp")
         for block, side in ((main, "write"), (own, "write")):
-            schedule.transform_layout(block, (side, 0), _in_registers(place_left))
+            schedule.transform_layout(block, (side, 0), _in_registers(place_sum))
         for block in (own, result):
             schedule.reverse_compute_at(block, warp, preserve_unit_loops=True)
             *_, first, second = schedule.get_loops(block)
@@ -229,6 +241,11 @@ PARTS = (1, 2, 4, 8)
 """Numbers of parts of a sum that are considered."""
 
 
+def bytes_of(dtype: str) -> int:
+    """Return the bytes of a factor."""
+    return 4 if dtype == "float32" else 2
+
+
 def _split_tiles(schedule: Any, first: Any, second: Any) -> Any:
     """Split two loops into tiles of 16 by 16; return the loop over the rows of a tile."""
     rows, row = schedule.split(first, [None, EDGE])
@@ -260,29 +277,38 @@ def parse_tensor_tile(text: str) -> TensorTile | None:
         return None
     tile = TensorTile(*map(int, numbers))
     whole = all(each % EDGE == 0 for each in (tile.rows, tile.columns, tile.steps))
-    fits = tile.row_warps * tile.column_warps <= MOST_WARPS and tile.shared_bytes <= MOST_SHARED_BYTES
+    fits = tile.row_warps * tile.column_warps <= MOST_WARPS and tile.shared_bytes(2) <= MOST_SHARED_BYTES
     return tile if whole and fits else None
 
 
-def usual_tensor_tile(sizes: list[int]) -> TensorTile:
-    """Return the tile that takes the fewest clocks for sizes: batch, rows, columns and terms of the sum.
+def usual_tensor_tile(sizes: list[int], dtype: str) -> TensorTile:
+    """Return the tile that takes the fewest clocks for factors of a type.
 
     The clocks are those of the numbers above, so they order tiles; they are no times. A larger tile loads less for
     each product, and a smaller one keeps more multiprocessors busy and multiplies less padding.
+
+    Args:
+        sizes: Batch, rows, columns and terms of the sum.
+        dtype: Type of the factors; as many bytes of each are loaded in one round.
     """
-    return min((replace(tile, parts=parts) for tile in TILES for parts in PARTS), key=partial(_clocks, sizes))
+    item_bytes = bytes_of(dtype)
+    tiles = (
+        replace(tile, steps=2 * tile.steps // item_bytes, parts=parts)
+        for tile, parts in itertools.product(TILES, PARTS)
+    )
+    return min(tiles, key=partial(_clocks, sizes, item_bytes))
 
 
-def _clocks(sizes: list[int], tile: TensorTile) -> float:
+def _clocks(sizes: list[int], item_bytes: int, tile: TensorTile) -> float:
     batch, rows, columns, terms = sizes
     tile_rows, tile_columns = tile.row_warps * tile.rows, tile.column_warps * tile.columns
     tiles = batch * math.ceil(rows / tile_rows) * math.ceil(columns / tile_columns)
     steps = math.ceil(terms / (tile.steps * tile.parts)) * tile.steps
     warps = tile.row_warps * tile.column_warps
     step = max(
-        tile_rows * tile_columns / PRODUCTS,
-        2 * warps * (tile.rows + tile.columns) / SHARED_BYTES,
-        2 * (tile_rows + tile_columns) / LOADED_BYTES,
+        item_bytes * tile_rows * tile_columns / (2 * PRODUCTS),
+        item_bytes * warps * (tile.rows + tile.columns) / SHARED_BYTES,
+        item_bytes * (tile_rows + tile_columns) / LOADED_BYTES,
     )
     clocks = math.ceil(tiles * tile.parts / MULTIPROCESSORS) * steps * step
     if tile.parts == 1:
