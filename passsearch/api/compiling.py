@@ -12,7 +12,7 @@ from typing import Any
 from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback, read_candidate
 from passsearch.api.compiled_function import own_toolchain
 from passsearch.api.compiled_network import CompiledNetwork
-from passsearch.api.narrow_weights import checked_budget, refuse_narrow_weights
+from passsearch.api.narrow_weights import checked_budget, refuse_float32, refuse_narrow_weights
 from passsearch.api.narrowing import export_narrowed, refuse_narrow_pipeline
 from passsearch.api.rivals import Rivals
 from passsearch.api.sizes import compile_sizes, read_sizes, size_record
@@ -21,6 +21,7 @@ from passsearch.core import (
     FLOAT32,
     RECOMMENDED,
     SOURCE,
+    TF32,
     Calls,
     Candidate,
     Failure,
@@ -118,7 +119,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
             taken. 0 builds the recommended one only.
         rivals: Engines that the result is compared with in the same rounds, for two minutes at most; those that are
             installed by default.
-        precision: What has fewer bits where that is faster and ``budget`` allows it: see ``tune``.
+        precision: What has fewer bits: see ``tune``.
         budget: What that may change: see ``tune``.
         labels: The class of each sample, for a budget of accuracy: see ``tune``.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
@@ -150,10 +151,13 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
                 if error_budget is not None:
                     session = replace(session, budget=error_budget)
                     refuse_narrow_weights(session)
+                session = session.in_tf32() if precision == TF32 else session
                 # A name that does not exist is refused before the compiler imports the network.
                 named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
                 if error_budget is not None:
                     refuse_narrow_pipeline(named)
+                if precision == TF32:
+                    refuse_float32(named)
                 check_replaceable(folder, network=session.model.sha256)
                 times: Any = {"seconds": seconds, "start": start, "report": report}
                 return _compile(session, named, folder, rivals=rivals, open_reason=open_reason, **times)

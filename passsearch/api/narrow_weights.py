@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from passsearch.core import ACCURACY, FLOAT32, ErrorBudget, expand_home, read_budget
+from passsearch.core import ACCURACY, FLOAT32, TF32, Candidate, ErrorBudget, expand_home, read_budget
 from passsearch.dialects.sample_labels import read_labels
 from passsearch.errors import UserError
 from passsearch.evaluate import Session
@@ -20,12 +20,12 @@ def checked_budget(
         UserError: There is a budget without something to decide by it, a decision without a budget, or labels without
             a budget of accuracy.
     """
-    if precision == FLOAT32 and budget is not None:
+    if precision in (FLOAT32, TF32) and budget is not None:
         raise UserError(
             f"A budget is the error that fewer bits may cause, so `precision` has to be `weights` or `mixed`; got "
             f"`{precision}`. Add: --precision weights"
         )
-    if precision != FLOAT32 and budget is None:
+    if precision not in (FLOAT32, TF32) and budget is None:
         raise UserError(
             "Fewer bits need the error that they may cause, as a share of the largest output: --budget 0.01"
         )
@@ -46,6 +46,19 @@ def checked_budget(
     file = expand_home(labels).absolute()
     read_labels(file)  # refused before the network is converted
     return found.with_labels(file)
+
+
+def refuse_float32(candidate: Candidate | None) -> None:
+    """Refuse TF32 for a pipeline that the user names, and that multiplies in float32.
+
+    Raises:
+        UserError: It is such a pipeline.
+    """
+    if candidate is not None and not candidate.pipeline.is_in_tf32:
+        raise UserError(
+            f"The pipeline `{candidate.name or candidate.pipeline}` multiplies nothing in TF32; leave out --precision, "
+            'or give one with `ScheduleGPU{precision="tf32"}`.'
+        )
 
 
 def refuse_narrow_weights(session: Session, objectives: Sequence[Objective] = (THROUGHPUT,)) -> None:

@@ -31,6 +31,7 @@ from passsearch.core import (
     FLOAT32,
     LEAST_GAIN,
     SOURCE,
+    TF32,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
     BuildOptions,
@@ -227,7 +228,8 @@ def tune(
         least_gain: Share of throughput that a search must be able to add to the recommended sequence: where the corpus
             says that it adds less, only that sequence is measured. 0 searches always.
         precision: ``float32``, or ``weights`` to store each layer's constant weights in fewer bits where that is faster
-            and ``budget`` allows it, or ``mixed`` to also round what they are multiplied with.
+            and ``budget`` allows it, or ``mixed`` to also round what they are multiplied with. ``tf32`` needs no
+            budget: GPUs from sm_80 on round factors to 10 bits after the point, and outputs may deviate by 1/64.
         budget: What that may change, on ``samples`` or else on random inputs: outputs by a share of the largest (0.01),
             the class of a share of rows (``"top1:0.01"``), or the share that is right (``"accuracy:0.005"``).
         labels: NumPy file (``.npy``, or ``labels`` of an ``.npz``) with the class of each sample, or of each of its
@@ -258,6 +260,7 @@ def tune(
             "name another folder: --out DIR (out=)."
         )
     session = replace(network_session(model, example_inputs, network, limits, plans), budget=error_budget)
+    session = session.in_tf32() if precision == TF32 else session
     session = replace(session, same_bits=read_same_bits(session, same_bits, trust=trust))
     # Before the network is imported and its baseline built, which may take minutes.
     if error_budget is not None:

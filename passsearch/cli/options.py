@@ -122,7 +122,7 @@ Precision: TypeAlias = Annotated[
     typer.Option(
         metavar="|".join(PRECISIONS),
         help="`weights` stores each layer's weights in fewer bits where that is faster and `--budget` allows it; "
-        "`mixed` also rounds what they are multiplied with.",
+        "`mixed` also rounds what they are multiplied with. `tf32` multiplies float32 so on GPUs from sm_80 on.",
     ),
 ]
 Budget: TypeAlias = Annotated[

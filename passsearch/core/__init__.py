@@ -26,6 +26,7 @@ from passsearch.core.budget import (
     MIXED,
     PRECISIONS,
     SHARE,
+    TF32,
     TOP1,
     WEIGHTS,
     ErrorBudget,
@@ -71,6 +72,7 @@ from passsearch.core.measurement import (
     PASSES,
     QUANTIZED_LIMIT,
     STRICT_LIMITS,
+    TF32_STEP,
     USUAL_REPETITIONS,
     USUAL_TRIALS,
     WRITING,
@@ -92,7 +94,7 @@ from passsearch.core.options import (
     NetworkOptions,
     Option,
 )
-from passsearch.core.passes import EXACT, NARROWING, Json, PassSpec, Pipeline, parse_json
+from passsearch.core.passes import EXACT, NARROWING, PRECISION, Json, PassSpec, Pipeline, parse_json
 from passsearch.core.processes import (
     ENDING_SIGNALS,
     NO_TELEMETRY,
@@ -135,6 +137,7 @@ __all__ = [
     "OTHER_BITS",
     "PARTIAL",
     "PASSES",
+    "PRECISION",
     "PRECISIONS",
     "QUANTIZED_LIMIT",
     "RANGE_SOURCES",
@@ -147,6 +150,8 @@ __all__ = [
     "STORAGE",
     "STRICT_LIMITS",
     "TABLE",
+    "TF32",
+    "TF32_STEP",
     "TOP1",
     "UNKNOWN",
     "UNKNOWN_CLASS",

@@ -12,9 +12,9 @@ SHARE, TOP1, ACCURACY = BUDGET_UNITS = ("share", "top1", "accuracy")
 """Units of a budget: share of the largest output, share of rows with another class than the reference's, and share of
 rows by which fewer are classified right than by the reference."""
 
-FLOAT32, WEIGHTS, MIXED = PRECISIONS = ("float32", "weights", "mixed")
+FLOAT32, WEIGHTS, MIXED, TF32 = PRECISIONS = ("float32", "weights", "mixed", "tf32")
 """What a search may decide on under a budget: nothing, the precision of every layer's weights, or that of the numbers
-that they are multiplied with as well."""
+that they are multiplied with as well; or what a GPU multiplies in float32 as, which needs no budget."""
 
 _LEAST_SHARE = 1e-6
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from passsearch.core.budget import TF32
 from passsearch.core.passes import Json
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 
@@ -35,9 +36,14 @@ STRICT_LIMITS: Mapping[str, float] = {
     "float32": 1024 * 2**-23,
     "float16": 64 * 2**-10,
     "bfloat16": 8 * 2**-7,
+    # Factors alone are rounded, and outputs of networks then deviate by 0.5 to 2 epsilons (docs/evidence/gpu.md).
+    TF32: 16 * 2**-10,
 }
 """Largest deviation of outputs that rounding can explain, relative to the largest reference output, by the dtype that
 the network computes in."""
+
+TF32_STEP = 2**13
+"""Steps of float32 in one of TF32."""
 
 
 OUTPUT_LIMITS: Mapping[str, float] = {"float16": 2**-10 + 2**-13, "bfloat16": 2**-7 + 2**-13}
@@ -66,15 +72,16 @@ MOST_ALLOWED = 0.5
 """Largest deviation that an unstable reference allows: outputs that are all 0 deviate by 1 of the largest."""
 
 
-def allowed_deviation(limit: float, change: float) -> float:
+def allowed_deviation(limit: float, change: float, *, step: float = 1.0) -> float:
     """Return the largest deviation that inputs allow on which the reference itself changes by rounding.
 
     Args:
         limit: Largest deviation where it does not.
         change: Change of its outputs when the inputs move by one rounding, as a share of the largest.
+        step: Number of such roundings in one of the candidate's: ``TF32_STEP`` in TF32.
     """
     margin = UNSTABLE_MARGIN if change > UNSTABLE else CHANGE_MARGIN
-    return max(limit, min(margin * change, MOST_ALLOWED))
+    return max(limit, min(margin * step * change, MOST_ALLOWED))
 
 
 def strict_limit(dtypes: Iterable[str], *, quantizes: bool = False, rounded: Collection[str] = ()) -> float:

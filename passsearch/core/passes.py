@@ -5,10 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from passsearch.core.budget import TF32
 from passsearch.errors import UserError
 
 NARROWING, EXACT = "NarrowWeights", "exact"
 """Name of the pass that stores weights in fewer bits, and its storage that keeps all numbers as they are."""
+
+PRECISION = "precision"
+"""Parameter of a pass: what factors in float32 are multiplied as."""
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -40,6 +44,11 @@ class PassSpec:
     def narrows(self) -> bool:
         """True for a pass that rounds weights to fewer bits."""
         return self.name == NARROWING and self.argument_values != {"storage": EXACT}
+
+    @property
+    def is_in_tf32(self) -> bool:
+        """True for a pass by which tensor cores multiply float32 as TF32."""
+        return self.argument_values.get(PRECISION) == TF32
 
     def __str__(self) -> str:
         if not self.arguments:
@@ -76,6 +85,11 @@ class Pipeline:
     def narrows(self) -> bool:
         """True if a pass rounds weights to fewer bits, for which an error budget is."""
         return any(step.narrows for step in self.passes)
+
+    @property
+    def is_in_tf32(self) -> bool:
+        """True if tensor cores multiply float32 as TF32."""
+        return any(step.is_in_tf32 for step in self.passes)
 
     def to_json(self) -> list[Json]:
         """Return ``[{"name": …, "arguments": {…}}, …]``, as pipeline files store it."""

@@ -10,7 +10,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import OTHER_BITS, Bits, Candidate, CheckInputs, Failure, limit_or_none, strict_limit
+from passsearch.core import (
+    OTHER_BITS,
+    STRICT_LIMITS,
+    TF32,
+    TF32_STEP,
+    Bits,
+    Candidate,
+    CheckInputs,
+    Failure,
+    limit_or_none,
+    strict_limit,
+)
 from passsearch.dialects.case_inputs import checked_cases
 from passsearch.evaluate.facts import read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -132,7 +143,8 @@ class Verification:
 
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
-        limit = self._session.deviation_limit(candidate, strict=self.strict_limit)
+        strict = max(self.strict_limit, STRICT_LIMITS[TF32]) if candidate.pipeline.is_in_tf32 else self.strict_limit
+        limit = self._session.deviation_limit(candidate, strict=strict)
         return limit if self._bound is None or not self._session.has_budget(candidate) else min(limit, self._bound)
 
     def bound_error(self, bound: float) -> None:
@@ -148,7 +160,8 @@ class Verification:
 
     def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
-        allowance = self._allowance(candidate)
+        step = TF32_STEP if candidate.pipeline.is_in_tf32 else 1.0
+        allowance = replace(self._allowance(candidate), step=step)
         if self.bits is None or candidate.name == TIMED_ONLY:
             return allowance
         is_baseline = replace(candidate, name="") == replace(self._session.dialect.baseline, name="")

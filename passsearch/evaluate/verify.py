@@ -156,12 +156,12 @@ class VerifyFact:
         """Largest deviation on inputs that are no edge inputs."""
         return max((deviation for case, deviation in self.by_case.items() if case not in EDGES), default=0.0)
 
-    def allowed(self, case: str, limit: float) -> float:
+    def allowed(self, case: str, limit: float, *, step: float = 1.0) -> float:
         """Return the largest deviation that one case allows.
 
         An edge case on which the reference itself is unstable allows more; see ``allowed_deviation``.
         """
-        return allowed_deviation(limit, self.changes.get(case, 0.0))
+        return allowed_deviation(limit, self.changes.get(case, 0.0), step=step)
 
     @property
     def text(self) -> str:
@@ -251,6 +251,7 @@ class Allowance:
         classes: The budget by which the classes of the samples are judged; ``None`` where it is none of classes.
         plain_mean: Mean deviation of the plain build from the network's own framework, where ``limit`` follows from it.
         bits: The bits that outputs must have; ``None`` for any.
+        step: Number of roundings of the reference in one of the candidate's.
     """
 
     limit: float
@@ -261,6 +262,7 @@ class Allowance:
     classes: ErrorBudget | None = None
     plain_mean: float | None = None
     bits: Bits | None = None
+    step: float = 1.0
 
     def judged(self, found: VerifyFact) -> Mapping[str, float]:
         """Return the deviations that are judged, by case."""
@@ -300,7 +302,7 @@ def judge(verification: VerifyFact, allowance: Allowance) -> Agreement | Failure
     """
     limit = allowance.limit
     by_case = allowance.judged(verification)
-    allowed = {case: verification.allowed(case, allowance.limit_of(case)) for case in by_case}
+    allowed = {case: verification.allowed(case, allowance.limit_of(case), step=allowance.step) for case in by_case}
     # Not `deviation > allowed`: every comparison with NaN is false, and NaN must be refused.
     wrong = [case for case, deviation in by_case.items() if not deviation <= allowed[case]]
     if wrong:
@@ -378,7 +380,8 @@ def used_share(found: VerifyFact, allowance: Allowance) -> float:
     Above 1, ``judge`` refuses the candidate.
     """
     limit, least = allowance.limit, allowance.mean_limit
-    shares = [deviation / found.allowed(case, limit) for case, deviation in allowance.judged(found).items()]
+    by_case = allowance.judged(found).items()
+    shares = [deviation / found.allowed(case, limit, step=allowance.step) for case, deviation in by_case]
     mean = math.inf if found.mean_change is None else max(least, CHANGE_MARGIN * found.mean_change)
     of_slices = max(limit, min(SLICE_FACTOR * limit, MOST_OF_SLICE))
     finer = (found.factor / least, found.mean / mean, found.slice_share / of_slices, found.scaled_share / limit)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from passsearch.core import SOURCE, WEIGHTS, Json
+from passsearch.core import FLOAT32, SOURCE, WEIGHTS, Json
 from passsearch.evaluate import MeasurementPlans, Session, dialect_digest
 from passsearch.frontends import digest_files, simplifier_version
 
@@ -47,6 +47,7 @@ def _exceptional_settings(session: Session) -> dict[str, Json]:
         # Recorded runs of weights have no setting for it.
         settings |= {"precision": budget.precision} if budget.precision != WEIGHTS else {}
         settings |= {"labels": digest_files([budget.labels])} if budget.labels else {}
+    settings |= {"precision": session.precision} if session.precision != FLOAT32 else {}
     settings |= {"reference": session.reference} if session.reference != SOURCE else {}
     if (same := session.same_bits) is not None:
         settings["same_bits"] = [same.reference, str(same.candidate), dict(same.bits or {})]

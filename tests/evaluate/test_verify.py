@@ -10,7 +10,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, CheckInputs, ErrorBudget, Failure, ModuleSummary, Pipeline
+from passsearch.core import (
+    TF32_STEP,
+    BuildOptions,
+    Candidate,
+    CheckInputs,
+    ErrorBudget,
+    Failure,
+    ModuleSummary,
+    Pipeline,
+)
 from passsearch.evaluate import Agreement, Applier, Builder, Built, Network, Session, WorkerLimits
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
@@ -92,6 +101,22 @@ def test_a_tolerance_is_for_passes_that_may_change_numerics(
         assert outcome.kind == "wrong_result" and "is allowed" in outcome.reason
 
 
+@pytest.mark.parametrize(
+    ("text", "deviation", "passes"),
+    [
+        ('ScheduleGPU{precision="tf32"}', 2e-3, True),
+        ('ScheduleGPU{precision="tf32"}', 0.02, False),
+        ('ScheduleGPU{precision="float32"}', 2e-3, False),
+    ],
+)
+def test_a_pipeline_in_tf32_has_the_limit_of_its_rounding(
+    text: str, deviation: float, passes: bool, tmp_path: Path
+) -> None:
+    with Log(tmp_path / "log.jsonl") as log:
+        outcome = builder(log, tmp_path, None).build(str(deviation), Candidate(Pipeline.parse(text)))
+    assert isinstance(outcome, Built) is passes
+
+
 def test_one_build_is_judged_for_each_candidate_and_built_once(tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log:
         first = builder(log, tmp_path, 0.01)
@@ -146,6 +171,12 @@ def test_an_edge_case_allows_what_rounding_changes_in_the_reference(
     elif change > 1e-4:
         assert outcome.deviation == 3e-6, "an unstable case is stated apart"
         assert outcome.stated.unstable == {"large": Deviation(deviation, 16 * change)}
+
+
+@pytest.mark.parametrize(("step", "passes"), [(TF32_STEP, True), (1.0, False)])
+def test_an_edge_case_allows_what_coarser_rounding_changes(step: float, passes: bool) -> None:
+    fact = VerifyFact(0.03, "large", deviations={"large": 0.03}, changes={"large": 1e-6})
+    assert isinstance(judge(fact, Allowance(0.0156, step=step)), Agreement) is passes
 
 
 def test_random_inputs_have_the_limit_however_unstable_an_edge_case_is() -> None:

@@ -178,6 +178,23 @@ def test_weights_are_narrowed_by_relax_on_cpus_only(options: dict[str, str], tex
             function("zoo:resnet_tiny", precision="weights", budget=0.1, **options)  # type: ignore[operator]
 
 
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({}, "TF32 is of NVIDIA GPUs from sm_80 on"),
+        ({"target": "cuda -arch=sm_75"}, "TF32 is of NVIDIA GPUs from sm_80 on"),
+        ({"target": "cuda -arch=sm_80", "pipeline": "schedule-gpu"}, "`schedule-gpu` multiplies nothing in TF32"),
+        ({"target": "cuda -arch=sm_80", "budget": 0.1}, "`precision` has to be `weights` or `mixed`"),
+    ],
+)
+def test_tf32_is_refused_where_nothing_would_be_multiplied_so(
+    options: dict[str, Any], text: str, relax: Toolchain
+) -> None:
+    with pytest.raises(UserError, match=text):
+        passsearch.compile("zoo:resnet_tiny", precision="tf32", toolchain=relax.name, **options)
+
+
 def test_a_pipeline_in_fewer_bits_is_not_decided_on(relax: Toolchain) -> None:
     with pytest.raises(UserError, match="has the pass NarrowWeights, so there is no precision to decide on"):
         passsearch.compile(

@@ -125,6 +125,17 @@ def test_sequences_that_schedule_kernels_start_a_search_and_then_those_of_the_ba
     assert for_size[0].name == "default-passes"
 
 
+def test_only_the_catalog_in_tf32_proposes_tf32() -> None:
+    plain = load("relax")
+    for catalog, is_proposed in ((plain, False), (plain.in_tf32(), True)):
+        trials = starting_sequences(catalog, features=frozenset(), device_kind="gpu")
+        specs = [step for entry in catalog.entries.values() for step in entry.variants()]
+        found = [any(each.pipeline.is_in_tf32 for each in trials), any(step.is_in_tf32 for step in specs)]
+        assert found == [is_proposed, is_proposed]
+        recommended = {each.name for each in catalog.sequences.values() if each.recommended}
+        assert (recommended == {"schedule-gpu-tf32"}) == is_proposed
+
+
 def test_a_sequence_for_decoders_starts_searches_of_decoders_only() -> None:
     relax = load("relax")
     for features, is_tried in ((frozenset(), False), (frozenset({"cached_attention"}), True)):

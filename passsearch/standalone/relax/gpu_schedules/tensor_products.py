@@ -91,7 +91,8 @@ class TensorProducts:
             return None
         is_new = capability >= AMPERE
         steps = 16 if is_new and item_bytes == 2 else 8
-        most = tuple(VECTOR_BYTES // item_bytes // each for each in shorter)
+        longest = VECTOR_BYTES // item_bytes
+        most = (longest // shorter[0], longest // shorter[1])
         found = tile.apply(schedule, main, inner, dtype=dtype, steps=steps, has_copies=is_new, most=most)
         return found if found is not None and is_bound(found) else None
 
