@@ -103,6 +103,7 @@ class Artifact:
         parts_s: Seconds of the build by ``COMPILE_PARTS``; empty for an artifact that was not built just now.
         kernel_hashes: Function that returns a hash of each kernel by its name; called when compile time is over.
         kernel_costs: Function that returns the cost of each kernel by its name; called when compile time is over.
+        launches: Kernels that one inference starts on a GPU; ``None`` on a CPU and where the compiler does not tell.
     """
 
     folder: Path
@@ -112,6 +113,7 @@ class Artifact:
     parts_s: Mapping[str, float] = field(default_factory=dict)
     kernel_hashes: Callable[[], Mapping[str, str]] = dict
     kernel_costs: Callable[[], Mapping[str, KernelCost]] = dict
+    launches: int | None = None
 
 
 KernelCalls: TypeAlias = Sequence[tuple[str, float]]

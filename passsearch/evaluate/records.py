@@ -99,6 +99,7 @@ class BuildFact:
         verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
         run_s: Seconds of the fastest inference of those whose outputs were compared; ``None`` where nothing ran, or in
             logs from before it was recorded.
+        launches: Kernels that one inference starts on a GPU; ``None`` on a CPU, or in logs from before it was recorded.
     """
 
     digest: str
@@ -108,6 +109,7 @@ class BuildFact:
     plan_bytes: int | None
     verification: VerifyFact | None
     run_s: float | None
+    launches: int | None = None
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "BuildFact":
@@ -121,6 +123,7 @@ class BuildFact:
             plan_bytes=fact["plan_bytes"],
             verification=VerifyFact.from_fact(fact) if fact.get("deviation") is not None else None,
             run_s=fact.get("run_s"),
+            launches=fact.get("launches"),
         )
 
 
@@ -145,6 +148,7 @@ class Built:
         agreement: Agreement of its outputs with the reference.
         run_s: Seconds of its fastest inference of those whose outputs were compared; ``None`` where it is unknown.
         device_bytes: Memory of a GPU that the artifact takes: weights, code, activations and workspace.
+        launches: Kernels that one inference starts on a GPU.
     """
 
     state: str
@@ -160,6 +164,7 @@ class Built:
     agreement: Agreement = field(default_factory=Agreement)
     run_s: float | None = None
     device_bytes: int | None = None
+    launches: int | None = None
 
     @classmethod
     def of(
@@ -181,6 +186,7 @@ class Built:
             agreement=agreement,
             run_s=record.run_s,
             device_bytes=verified.device_bytes if verified else None,
+            launches=record.launches,
         )
 
 

@@ -190,6 +190,7 @@ class Measurement(Record):
         apply_s: The part of them that applies the pipeline.
         memory_bytes: Memory.
         artifact_bytes: Size of the built files.
+        launches: Kernels that one inference starts on a GPU; left out on a CPU.
         power_w: Power in watts.
         energy_j: Joules per inference.
         temperature_c: Temperature in degrees Celsius.
@@ -204,6 +205,7 @@ class Measurement(Record):
     apply_s: float | None = None
     memory_bytes: Memory | None = None
     artifact_bytes: int | None = None
+    launches: int | None = left_out()
     power_w: Reading | None = None
     energy_j: Energy | None = None
     temperature_c: Reading | None = None

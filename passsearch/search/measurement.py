@@ -60,6 +60,7 @@ def make_measurement(
         apply_s=apply_s,
         memory_bytes=Memory(plan=built.plan_bytes, peak_rss=built.peak_rss, device=built.device_bytes),
         artifact_bytes=built.bytes,
+        launches=built.launches,
         power_w=power_w,
         energy_j=energy_j,
         temperature_c=temperature_c,

@@ -341,7 +341,7 @@ class Verbs:
         options = BuildOptions.from_json(request["options"])
         artifact = self._bridge.build(module, options, Path(request["folder"]))
         seconds = time.perf_counter() - start
-        size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
+        size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes, "launches": artifact.launches}
         digests = {"digest": self._bridge.digest(artifact), "kernels": artifact.kernels}
         (artifact.folder / KERNEL_HASHES).write_text(json.dumps(artifact.kernel_hashes()))
         costs = {name: asdict(cost) for name, cost in artifact.kernel_costs().items()}

@@ -24,7 +24,9 @@ def cubins(load_benchmark: Callable[[str], Any]) -> Any:
     return load_benchmark("gpu.cubins")
 
 
-def check_every_sequence(network: object, toolchain: Toolchain, *, cubins: Any, arch: str) -> None:
+def check_every_sequence(network: object, toolchain: Toolchain, *, cubins: Any, arch: str) -> dict[str, int | None]:
+    """Build a network by every sequence; return the numbers of kernels that an inference starts."""
+    launches: dict[str, int | None] = {}
     target = f"cuda -arch={arch}"
     sequences = [each for each in load("relax").sequences.values() if each.name.endswith("-gpu")]
     candidates = [dialect("relax").baseline, *(each.candidate() for each in sequences)]
@@ -37,10 +39,14 @@ def check_every_sequence(network: object, toolchain: Toolchain, *, cubins: Any, 
             assert not isinstance(built, Failure), f"{candidate.name}: {built}"
             (cubin,) = cubins.read_cubins(built.folder / "network.so")
             assert cubin.arch == arch and cubin.kernels and 0 < cubin.code_bytes < cubin.bytes, candidate.name
+            launches[candidate.name] = built.launches
+    return launches
 
 
 def test_every_gpu_sequence_gives_device_code(cuda_relax: Toolchain, small_network: Path, cubins: Any) -> None:
-    check_every_sequence(small_network, cuda_relax, cubins=cubins, arch="sm_90")
+    launches = check_every_sequence(small_network, cuda_relax, cubins=cubins, arch="sm_90")
+    # A convolution, a batch norm with its activation, a mean, and a product.
+    assert launches["default"] == 4 and launches["batchnorm-gpu"] == 3, launches
 
 
 @pytest.mark.slow
@@ -62,6 +68,18 @@ def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tm
             (cubin,) = cubins.read_cubins(built.folder / "network.so")
             (kernel,) = cubin.kernels.values()
             assert kernel.tensor_instructions > 0, candidate.name
+
+
+@pytest.mark.slow
+def test_a_network_in_float32_multiplies_on_tensor_cores_only_in_tf32(cuda_relax: Toolchain, cubins: Any) -> None:
+    target = "cuda -arch=sm_80"
+    with passsearch.session("zoo:bert_tiny", toolchain=cuda_relax.name, target=target, remember=False) as evaluator:
+        for name, products in (("schedule-gpu", 0), ("schedule-gpu-tf32", 7)):
+            built = evaluator.build_candidate(load("relax").sequences[name].candidate())
+            assert not isinstance(built, Failure), built
+            (cubin,) = cubins.read_cubins(built.folder / "network.so")
+            assert sum(each.tensor_instructions > 0 for each in cubin.kernels.values()) == products, cubin.kernels
+            assert all(each.stack_bytes == 0 for each in cubin.kernels.values() if each.tensor_instructions)
 
 
 @pytest.mark.slow

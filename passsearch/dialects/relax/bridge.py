@@ -24,7 +24,7 @@ from passsearch.dialects.relax.isolated_kernels import (
     isolate,
     list_kernels,
 )
-from passsearch.dialects.relax.kernels import kernel_costs, kernel_hashes, kernels_digest, planned_bytes
+from passsearch.dialects.relax.kernels import count_launches, kernel_costs, kernel_hashes, kernels_digest, planned_bytes
 from passsearch.dialects.relax.phases import OPERATORS, phase
 from passsearch.dialects.relax.recurrence.gpu_loops import bind_recurrences
 from passsearch.dialects.relax.separate_weights import store_weight, weight_bytes
@@ -145,7 +145,7 @@ class RelaxBridge(JsonFiles):
         # A missing library is no fault of the candidate, so it must not become a ``CompileError``.
         if self._cuda_fault:
             raise EnvironmentFault(self._cuda_fault)
-        clock = BuildClock()
+        clock, is_cpu = BuildClock(), CPU in self.target.keys
         try:
             # Relax has no opt level of its own; the level of the options selects a pipeline in ``lower``.
             config = build_config(dict(options.config), self.target)
@@ -154,7 +154,6 @@ class RelaxBridge(JsonFiles):
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
                 folder.mkdir(exist_ok=True)
                 linking = {"fcompile": clock.linking(as_accident(create_shared)), "cc": require_linker()}
-                is_cpu = CPU in self.target.keys
                 network = separate_weights(lowered, folder, store_weight) if is_cpu else lowered
                 write_library(network, self.target, folder / NETWORK, threads=physical_cores(), **linking)
         except COMPILER_ERRORS as error:
@@ -164,9 +163,10 @@ class RelaxBridge(JsonFiles):
         plan_bytes = planned_bytes(lowered) if is_planned else None
         kernels, seconds = kernels_digest(lowered), dict(clock.seconds)
         # A GPU's library has the functions that start its kernels under their names.
-        library = folder / NETWORK if CPU in self.target.keys else None
+        library = folder / NETWORK if is_cpu else None
         by_name = (lambda: kernel_hashes(lowered), lambda: kernel_costs(lowered, library))
-        return Artifact(folder, size, plan_bytes, kernels, seconds, *by_name)
+        launches = None if is_cpu else count_launches(lowered)
+        return Artifact(folder, size, plan_bytes, kernels, seconds, *by_name, launches)
 
     def kernels(self, module: tvm.IRModule, weights: Mapping[str, float] | None = None) -> Sequence[Kernel]:
         """Return the functions of loops that entry functions call; none while these have operators."""

@@ -71,6 +71,32 @@ def _kernels(lowered: tvm.IRModule) -> dict[str, tvm.tirx.PrimFunc]:
     }
 
 
+def count_launches(lowered: tvm.IRModule) -> int:
+    """Return the number of kernels that the functions of the lowered module start on a GPU, each call counted."""
+    kernels = {name: _loops_in_threads(function.body) for name, function in _kernels(lowered).items()}
+    total = 0
+
+    def visit(call: relax.Call) -> None:
+        nonlocal total
+        total += kernels.get(call.op.name_hint, 0) if isinstance(call.op, tvm.ir.GlobalVar) else 0
+
+    for _, function in lowered.functions_items():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(
+                function, lambda expression: visit(expression) if isinstance(expression, relax.Call) else None
+            )
+    return total
+
+
+def _loops_in_threads(statement: Any) -> int:
+    """Return the number of outermost loops whose rounds are blocks or threads of a GPU: one kernel each."""
+    if isinstance(statement, tvm.tirx.For) and statement.thread_binding is not None:
+        return 1
+    parts = statement.seq if isinstance(statement, tvm.tirx.SeqStmt) else []
+    inner = [getattr(statement, name, None) for name in ("block", "body", "then_case", "else_case")]
+    return sum(_loops_in_threads(each) for each in [*parts, *inner] if each is not None)
+
+
 def planned_bytes(lowered: tvm.IRModule) -> int | None:
     """Return the bytes the module allocates for a run; ``None`` if a size depends on the inputs."""
     total, is_static = 0, True
