@@ -55,8 +55,9 @@ def candidate(precision: str) -> Candidate:
         return sequences["schedule-gpu-tf32" if precision == "tf32" else "schedule-gpu"].candidate()
     plain, passes = sequences["schedule-gpu"].candidate(), []
     for step in plain.pipeline.passes:
-        passes += [PassSpec.of("ToMixedPrecision", out_dtype="float16")] if step.name == "LegalizeOps" else []
-        passes.append(step)
+        # Casts of weights are constants.
+        halves = [PassSpec.of("ToMixedPrecision", out_dtype="float16"), PassSpec.of("FoldConstant", evaluator="numpy")]
+        passes += [*halves, step] if step.name == "LegalizeOps" else [step]
     return replace(plain, pipeline=Pipeline(tuple(passes)))
 
 

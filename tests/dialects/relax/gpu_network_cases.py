@@ -19,6 +19,8 @@ from tvm.relax.frontend.onnx import from_onnx
 
 from passsearch.standalone.relax.deployment.lowering import lower
 from passsearch.standalone.relax.gpu_schedules import ScheduleGPU
+from passsearch.standalone.relax.graph_rewrites.merge_products import MergeProducts
+from passsearch.standalone.relax.graph_rewrites.row_kernels import FuseRows
 
 IMAGES = [
     transform.FoldBatchnormToConv2D(),
@@ -29,8 +31,10 @@ IMAGES = [
 LOOPS = [
     transform.DecomposeOpsForInference(),
     transform.FoldConstant(),
+    MergeProducts(merge=True),
     transform.LegalizeOps(),
     transform.AnnotateTIROpPattern(),
+    FuseRows(),
     transform.FuseOps(2),
     transform.FuseTIR(),
 ]

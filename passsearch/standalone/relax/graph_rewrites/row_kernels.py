@@ -1,7 +1,8 @@
 """Kernels that reduce rows and use the results in the same rows: softmax and layer norms.
 
 A layer norm that a framework writes out has two means. ``FuseOps`` ends a group at a second reduction, so that a row is
-written and read again by three kernels. ``FuseRows`` makes one kernel of them, which ``ScheduleRows`` schedules.
+written and read again by three kernels. ``FuseRows`` makes one kernel of them, which ``ScheduleRows`` schedules on a
+CPU, and DLight's ``GeneralReduction`` on a GPU.
 """
 
 from __future__ import annotations
