@@ -4,10 +4,12 @@ The plan (``--plan`` prints it) has a time for each step. For each network it se
 compiles, times PyTorch beside TVM's builds where it is installed, and measures TVM's default, the catalog's best
 sequence and the winner side by side. Further steps are the tests marked ``gpu``, each scheduling rule alone, and
 ``OTHERS``: networks for which nothing is searched, by TVM's default and by one sequence beside PyTorch, which
-``--unsearched`` does alone. With eight cores or more, every network has a queue of its own, because compilers use one
-core each and a lock gives the GPU to one queue at a time; otherwise one queue has all steps but ``OTHERS``, the most
-valuable first. Every step is a process that is ended when its time is over, and time that a step leaves goes to the
-later ones of its queue. The JSON is written after every step: a session that is cut off loses its current steps only.
+``--unsearched`` does alone. ``--precisions float16 tf32 bfloat16`` times the networks in 16 bits and TF32 instead, by
+the sequence for it beside PyTorch in the same precision. With eight cores or more, every network has a queue of its
+own, because compilers use one core each and a lock gives the GPU to one queue at a time; otherwise one queue has all
+steps but ``OTHERS``, the most valuable first. Every step is a process that is ended when its time is over, and time
+that a step leaves goes to the later ones of its queue. The JSON is written after every step: a session that is cut off
+loses its current steps only.
 
 Needs a checkout, an NVIDIA driver and a C compiler, and no internet. With ``--wheels`` it makes an environment from the
 folder that ``pack.py`` wrote and the packages of this interpreter; without, it uses ``--toolchain``. ``--target
@@ -38,6 +40,7 @@ from benchmarks.gpu.tables import tables
 
 ROOT = Path(__file__).parents[1]
 NETWORKS = ("resnet50", "bert_base", "mobilenet_v2")
+PRECISIONS = ("float16", "tf32", "bfloat16")
 OTHERS = ("gpt2", "resnet50@8")
 """Networks without a search, if no network is named and there are several queues."""
 LEAST_S = 3.0
@@ -63,10 +66,20 @@ class Step:
 
 
 def make_plan(
-    networks: Sequence[str], unsearched: Sequence[str] = (), *, at_once: bool, networks_only: bool = False
+    networks: Sequence[str],
+    unsearched: Sequence[str] = (),
+    *,
+    at_once: bool,
+    networks_only: bool = False,
+    precisions: Sequence[str] = (),
 ) -> list[list[Step]]:
     """Return the queues, each with its steps in their order; a single queue unless several run at once."""
     machine = [Step(("machine",), 15, steps.describe_machine)]
+    if precisions:
+        timed = [[_precision_step(name, precision) for precision in precisions] for name in (*networks, *unsearched)]
+        # The first precision of every network before the second one of any.
+        in_turn = [step for group in zip(*timed, strict=True) for step in group]
+        return [machine, *timed] if at_once else [[*machine, *in_turn]]
     beside_pytorch = [Step(("networks", name, "pytorch"), 180, partial(time_pytorch, name)) for name in unsearched]
     if not networks:
         return [machine, *([step] for step in beside_pytorch)] if at_once else [[*machine, *beside_pytorch]]
@@ -79,6 +92,11 @@ def make_plan(
         return [[*machine, inductor, *small, *tests, *beside_pytorch, *rules], *queues]
     rest = [step for queue in others for step in queue]
     return [[*machine, *small, *first, *tests, *rules, *rest, *beside_pytorch]]
+
+
+def _precision_step(name: str, precision: str) -> Step:
+    work = partial(time_pytorch, name, precision=precision)
+    return Step(("networks", name, f"pytorch {precision}"), 60, work)
 
 
 def _network_steps(name: str) -> list[Step]:
@@ -96,7 +114,10 @@ def main() -> None:
     at_once = len(os.sched_getaffinity(0)) >= QUEUE_CORES
     if not options.networks and not options.unsearched:
         options.networks, options.unsearched = NETWORKS, OTHERS if at_once else ()
-    queues = make_plan(options.networks, options.unsearched, at_once=at_once, networks_only=options.networks_only)
+        if options.precisions:
+            options.unsearched = OTHERS[:1]
+    choices: Any = {"networks_only": options.networks_only, "precisions": options.precisions}
+    queues = make_plan(options.networks, options.unsearched, at_once=at_once, **choices)
     if options.plan:
         for queue in queues:
             print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(queue)))
@@ -119,6 +140,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--pytorch", type=Path, metavar="PYTHON", help="interpreter with PyTorch, numpy and onnx (this)"
     )
+    parser.add_argument("--precisions", nargs="+", default=[], choices=PRECISIONS, help="16 bits and TF32 instead")
     parser.add_argument("--networks-only", action="store_true", help="without the small network and the rules")
     parser.add_argument("--plan", action="store_true", help="print the steps with their times, and do nothing")
     return parser.parse_args()

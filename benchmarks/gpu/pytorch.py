@@ -13,6 +13,8 @@ import numpy as np
 
 from benchmarks.gpu.steps import PROCESSES, Row, Settings, candidates_of, open_evaluator
 
+FLOAT32 = "float32"
+
 
 def prepare_inductor(networks: Sequence[str], settings: Settings, seconds: float) -> Row:
     """Let PyTorch compile the networks, all at once, so that a later step finds its kernels; return the seconds.
@@ -52,8 +54,8 @@ def prepare_inductor(networks: Sequence[str], settings: Settings, seconds: float
     return rows
 
 
-def _pytorch_engines(network: str, settings: Settings, session: Any) -> list[Any]:
-    """Return PyTorch, eager first, then compiled; on a GPU each of them with recorded launches, too."""
+def _pytorch_engines(network: str, settings: Settings, session: Any, precision: str = FLOAT32) -> list[Any]:
+    """Return PyTorch in a precision, eager first, then compiled; on a GPU each with recorded launches, too."""
     from passsearch.api.engine_artifacts import visible_gpu
     from passsearch.engines import engine_spec
 
@@ -61,27 +63,35 @@ def _pytorch_engines(network: str, settings: Settings, session: Any) -> list[Any
     if settings.target:
         labels |= {"torch-graph": "torch, CUDA graph", "inductor-graph": "torch.compile, CUDA graph"}
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(settings.folder / network / "inductor"), **visible_gpu(session.gpu)}
+    common: Any = {"python": settings.pytorch, "device": session.device, "precision": precision}
     return [
-        engine_spec(
-            name, session.model.path, python=settings.pytorch, label=label, environment=cache, device=session.device
-        )
+        engine_spec(name, session.model.path, label=label, environment=cache, **common)
         for name, label in labels.items()
     ]
 
 
-def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
-    """Time PyTorch in turns with TVM's builds, in as many processes of each engine as the time suffices for."""
+def time_pytorch(network: str, settings: Settings, seconds: float, *, precision: str = FLOAT32) -> Row:
+    """Time PyTorch in turns with TVM's builds, in as many processes of each engine as the time suffices for.
+
+    In another precision than float32, TVM's side is the sequence for it, and PyTorch computes in the same one.
+    """
     start_s = time.monotonic()
     if not _has_pytorch(settings.pytorch):
         return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
+    if precision != FLOAT32 and not settings.target:
+        return {"unavailable": f"{precision} is timed on GPUs"}
+    from benchmarks.gpu import builds
     from benchmarks.speed.against_engines import rows
     from passsearch.api.engine_artifacts import artifact_engine
-    from passsearch.core import Failure
+    from passsearch.core import STRICT_LIMITS, Failure
     from passsearch.engines import EnginePlan, EngineTiming
 
     with open_evaluator(network, settings, seconds) as evaluator:
         session = evaluator.session
-        candidates = {f"tvm {label}": each for label, each in candidates_of(network, settings, session).items()}
+        if precision == FLOAT32:
+            candidates = {f"tvm {label}": each for label, each in candidates_of(network, settings, session).items()}
+        else:
+            candidates = {f"tvm {precision}": builds.candidate(precision)} if precision in builds.PRECISIONS else {}
         row: Row = {"pipelines": {label: str(candidate.pipeline) for label, candidate in candidates.items()}}
         specs = []
         for label, candidate in candidates.items():
@@ -90,10 +100,11 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
                 row.setdefault("failures", {})[label] = built.to_json()
             else:
                 specs.append(artifact_engine(evaluator, label, candidate, folder=built.folder))
-        eager, *others = _pytorch_engines(network, settings, session)
-        plan = EnginePlan(
-            session.threads, rounds=6, limit=evaluator.builder.verification.limit(session.dialect.baseline)
-        )
+        eager, *others = _pytorch_engines(network, settings, session, precision)
+        limit = evaluator.builder.verification.limit(session.dialect.baseline)
+        # The reference rounds as well.
+        limit = limit if precision == FLOAT32 else 2 * STRICT_LIMITS[precision]
+        plan = EnginePlan(session.threads, rounds=6, limit=limit)
         timing = EngineTiming(
             [*specs, eager, *others],
             references=[eager],

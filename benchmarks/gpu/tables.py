@@ -61,15 +61,19 @@ def _verdict_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def _engine_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
-    """Yield TVM's builds and PyTorch, which were timed in turns."""
+    """Yield TVM's builds and PyTorch, which were timed in turns, in each precision."""
     for network, steps in networks.items():
-        for label, row in steps.get("pytorch", {}).get("rows", {}).items():
-            if "failure" in row:
-                yield [network, label, row["failure"], ""]
-                continue
-            ratio = row["throughput of torch"]["by fastest"]
-            interval = " [{:.3g}, {:.3g}]".format(*ratio["interval"]) if ratio["interval"] else ""
-            yield [network, label, _number(1e3 * row["median_s"]), _number(ratio["ratio"]) + interval]
+        for step, found in steps.items():
+            for label, row in found.get("rows", {}).items() if step.startswith("pytorch") else ():
+                yield [" ".join([network, *step.split()[1:]]), label, *_engine_values(row)]
+
+
+def _engine_values(row: Mapping[str, Any]) -> list[str]:
+    if "failure" in row:
+        return [row["failure"], ""]
+    ratio = row["throughput of torch"]["by fastest"]
+    interval = " [{:.3g}, {:.3g}]".format(*ratio["interval"]) if ratio["interval"] else ""
+    return [_number(1e3 * row["median_s"]), _number(ratio["ratio"]) + interval]
 
 
 def _consumed(row: Mapping[str, Any]) -> list[str]:

@@ -116,6 +116,18 @@ def test_networks_without_a_search_can_be_timed_alone(module: Any) -> None:
         ]
 
 
+def test_the_first_precision_of_every_network_is_timed_first(module: Any) -> None:
+    (queue,) = module.make_plan(["bert_base"], ["gpt2"], at_once=False, precisions=["float16", "tf32"])
+    assert [step.name for step in queue] == [
+        "machine",
+        "networks bert_base pytorch float16",
+        "networks gpt2 pytorch float16",
+        "networks bert_base pytorch tf32",
+        "networks gpt2 pytorch tf32",
+    ]
+    assert len(module.make_plan(["bert_base"], ["gpt2"], at_once=True, precisions=["tf32"])) == 3
+
+
 def test_a_table_without_rows_is_left_out(load_benchmark: Callable[[str], Any]) -> None:
     engines = {"torch": {"median_s": 0.002, "throughput of torch": {"by fastest": {"ratio": 1.0, "interval": None}}}}
     text = load_benchmark("gpu.tables").tables({"networks": {"gpt2": {"pytorch": {"rows": engines}}}})

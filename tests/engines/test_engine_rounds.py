@@ -247,7 +247,7 @@ def test_the_first_reference_that_takes_the_network_counts(
         graph = onnx.helper.make_graph([node], "one", tensors[:1], tensors[1:])
         opset = onnx.helper.make_opsetid("", 14)
         onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), str(network))
-        exact = engine_spec("torch", network, python=torch_python, label="exact", float64=True)
+        exact = engine_spec("torch", network, python=torch_python, label="exact", precision="float64")
         plain = engine_spec("onnxruntime", network, python=onnxruntime_python, label="plain", optimise=False)
         spec = engine_spec("onnxruntime", network, python=onnxruntime_python)
         plan = replace(PLAN, processes=1)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from threading import local
 from typing import Any
 
-import numpy as np
-
 from passsearch.core.engine_environment import EngineEnvironment
 from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, KernelCall, Request
 
@@ -14,6 +12,7 @@ ENVIRONMENT = EngineEnvironment(
 )
 ENGINES: dict[str, dict[str, Any]] = {"torch": {}, "inductor": {"inductor": True}}
 DEVICES = ("cpu", "cuda")
+FLOAT32, TF32 = "float32", "tf32"
 
 
 class Torch:
@@ -27,7 +26,7 @@ class Torch:
         inputs: Inputs,
         inductor: bool,
         device: str,
-        float64: bool,
+        precision: str,
         graph: bool = False,
     ) -> None:
         import torch
@@ -36,14 +35,14 @@ class Torch:
         if threads:
             torch.set_num_threads(threads)
         # TVM computes convolutions in float32 too; PyTorch's default on a GPU rounds their operands to TF32.
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-        dtype = torch.float64 if float64 else torch.float32
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == TF32
+        self._dtype = torch.float32 if precision == TF32 else getattr(torch, precision)
         # What PyTorch's tuning guide advises where shapes do not change.
         torch.backends.cudnn.benchmark = graph
-        module = _load(model, dtype=dtype).to(device)
-        self._device, self._is_float64, self._is_compiled = device, float64, inductor
-        if float64:
-            module = module.double()
+        module = _load(model, dtype=self._dtype).to(device)
+        self._device, self._is_compiled = device, inductor
+        if self._dtype != torch.float32:
+            module = module.to(self._dtype)
         self._tensors = self._on_device(inputs)
         self._has_queue = device != "cpu"
         self._run: Any = _compile(module, device=device, graph=graph) if inductor else module
@@ -51,7 +50,7 @@ class Torch:
             self._run = _Recording(module, self._tensors)
         self.threads = torch.get_num_threads()
         self.versions = {"torch": torch.__version__}
-        self.settings: dict[str, Any] = {"dtype": "float64"} if float64 else {}
+        self.settings: dict[str, Any] = {} if precision == FLOAT32 else {"precision": precision}
         if inductor:
             self.settings |= {"torch._inductor.config.freezing": True} if device == "cpu" else {}
             self.infer()  # the first call compiles
@@ -61,10 +60,8 @@ class Torch:
                 self.infer()  # Inductor records at its third call
 
     def _on_device(self, inputs: Inputs) -> list[Any]:
-        arrays = inputs.values()
-        if self._is_float64:
-            arrays = [_as_float64(array) for array in arrays]  # type: ignore[assignment]
-        return [self.torch.from_numpy(array).to(self._device) for array in arrays]
+        tensors = [self.torch.from_numpy(array).to(self._device) for array in inputs.values()]
+        return [each.to(self._dtype) if each.dtype == self.torch.float32 else each for each in tensors]
 
     def outputs(self, inputs: Inputs) -> Sequence[Array]:
         """Run once and copy the outputs."""
@@ -72,6 +69,9 @@ class Torch:
             results = self._run(*self._on_device(inputs))
             # A file of PyTorch has one tensor as its only result.
             results = [results] if isinstance(results, self.torch.Tensor) else results
+            # numpy has no bfloat16.
+            short = self._dtype in (self.torch.float16, self.torch.bfloat16)
+            results = [each.float() if short and each.is_floating_point() else each for each in results]
             return [tensor.cpu().numpy().copy() for tensor in results]
 
     def infer(self) -> None:
@@ -140,10 +140,6 @@ class _Request:
         self._engine.infer()
 
 
-def _as_float64(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype == np.float32 else array
-
-
 class _Recording:
     """A module of which the launches were recorded once as a CUDA graph. A call copies its inputs and replays them."""
 
@@ -201,7 +197,16 @@ def open_engine(
     inputs: Inputs,
     inductor: bool = False,
     device: str = "cpu",
-    float64: bool = False,
+    precision: str = FLOAT32,
 ) -> Torch:
-    """Convert a model file; ``inductor`` compiles it too, ``float64`` computes all of it in double precision."""
-    return Torch(model, threads=threads, inputs=inputs, inductor=inductor, device=device, float64=float64)
+    """Convert a model file; ``inductor`` compiles it too.
+
+    Args:
+        model: The file.
+        threads: Number of threads.
+        inputs: Its inputs.
+        inductor: True to compile it.
+        device: ``cpu`` or ``cuda``.
+        precision: Type that stands for float32 in all of it, or ``tf32`` for products of float32 on a GPU.
+    """
+    return Torch(model, threads=threads, inputs=inputs, inductor=inductor, device=device, precision=precision)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from passsearch.engines.adapters.torch import ENVIRONMENT, Torch
+from passsearch.engines.adapters.torch import ENVIRONMENT, FLOAT32, Torch
 from passsearch.engines.contract import Inputs
 
 __all__ = ["DEVICES", "ENGINES", "ENVIRONMENT", "open_engine"]
@@ -12,7 +12,14 @@ DEVICES = ("cuda",)
 
 
 def open_engine(
-    model: str, *, threads: int | None, inputs: Inputs, inductor: bool = False, device: str = "cuda"
+    model: str,
+    *,
+    threads: int | None,
+    inputs: Inputs,
+    inductor: bool = False,
+    device: str = "cuda",
+    precision: str = FLOAT32,
 ) -> Torch:
     """Convert a model file and record the launches of an inference; ``inductor`` compiles it before."""
-    return Torch(model, threads=threads, inputs=inputs, inductor=inductor, device=device, float64=False, graph=True)
+    common: Any = {"device": device, "precision": precision, "graph": True}
+    return Torch(model, threads=threads, inputs=inputs, inductor=inductor, **common)
