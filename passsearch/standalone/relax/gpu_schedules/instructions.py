@@ -60,10 +60,10 @@ def place_factor(operand: int, dtype: str) -> Callable[[Any, Any], tuple[Any, An
 
     def place(row: Any, step: Any) -> tuple[Any, Any]:
         if dtype == "float32":
-            halves = (4 * (step // 8) + 2 * (step % 8 // 4) + row // 8, 4 * (row // 8) + step // 4)
-            return 4 * (row % 8) + step % 4, halves[operand]
-        halves = (4 * (step // 8) + 2 * (row // 8), 4 * (row // 8) + 2 * (step // 8))
-        return 4 * (row % 8) + step % 8 // 2, halves[operand] + step % 2
+            registers = (4 * (step // 8) + 2 * (step % 8 // 4) + row // 8, 4 * (row // 8) + step // 4)
+            return 4 * (row % 8) + step % 4, registers[operand]
+        registers = (4 * (step // 8) + 2 * (row // 8), 4 * (row // 8) + 2 * (step // 8))
+        return 4 * (row % 8) + step % 8 // 2, registers[operand] + step % 2
 
     return place
 
