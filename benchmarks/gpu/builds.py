@@ -1,6 +1,6 @@
 """Builds networks for GPUs on any machine: ``python -m benchmarks.gpu.builds bert_base resnet50 --arch sm_80 sm_90``.
 
-Each network is built by ``schedule-gpu`` in each precision for each architecture. A row has the kernels that one
+Each network is built by ``merge-schedule-gpu`` in each precision for each architecture. A row has the kernels that one
 inference starts, those of the device code with their largest numbers of registers and of bytes of stack, and the
 seconds of the build. The JSON is written after every build, and a build that it has is not made again. No device is
 needed; ``passsearch toolchain install relax --with cuda`` is. ``--table`` prints the Markdown and builds nothing.
@@ -49,11 +49,11 @@ def main() -> None:
 
 
 def candidate(precision: str) -> Candidate:
-    """Return the sequence for GPUs in a precision."""
+    """Return the sequence for GPUs that starts the fewest kernels, in a precision."""
     sequences = load("relax").sequences
     if precision != "float16":
-        return sequences["schedule-gpu-tf32" if precision == "tf32" else "schedule-gpu"].candidate()
-    plain, passes = sequences["schedule-gpu"].candidate(), []
+        return sequences["schedule-gpu-tf32" if precision == "tf32" else "merge-schedule-gpu"].candidate()
+    plain, passes = sequences["merge-schedule-gpu"].candidate(), []
     for step in plain.pipeline.passes:
         # Casts of weights are constants.
         halves = [PassSpec.of("ToMixedPrecision", out_dtype="float16"), PassSpec.of("FoldConstant", evaluator="numpy")]

@@ -47,6 +47,7 @@ def test_every_gpu_sequence_gives_device_code(cuda_relax: Toolchain, small_netwo
     launches = check_every_sequence(small_network, cuda_relax, cubins=cubins, arch="sm_90")
     # A convolution, a batch norm with its activation, a mean, and a product.
     assert launches["default"] == 4 and launches["batchnorm-gpu"] == 3, launches
+    assert launches["graph-gpu"] == launches["default-passes-gpu"] == 4, launches  # recorded ones count as well
 
 
 @pytest.mark.slow
@@ -74,7 +75,7 @@ def test_a_product_in_half_precision_gives_device_code(cuda_relax: Toolchain, tm
 def test_a_network_in_float32_multiplies_on_tensor_cores_only_in_tf32(cuda_relax: Toolchain, cubins: Any) -> None:
     target = "cuda -arch=sm_80"
     with passsearch.session("zoo:bert_tiny", toolchain=cuda_relax.name, target=target, remember=False) as evaluator:
-        for name, products in (("schedule-gpu", 0), ("schedule-gpu-tf32", 7)):
+        for name, products in (("merge-schedule-gpu", 0), ("schedule-gpu-tf32", 7)):
             built = evaluator.build_candidate(load("relax").sequences[name].candidate())
             assert not isinstance(built, Failure), built
             (cubin,) = cubins.read_cubins(built.folder / "network.so")

@@ -119,7 +119,7 @@ def test_sequences_that_schedule_kernels_start_a_search_and_then_those_of_the_ba
     }
     assert names["relax", "cpu"][0] == "schedule-cpu"
     assert names["relax", "cpu"].index("default-passes") == sum("schedule" in name for name in names["relax", "cpu"])
-    assert names["relax", "gpu"][:2] == ["schedule-gpu", "default-passes-gpu"]
+    assert names["relax", "gpu"][:3] == ["schedule-gpu", "merge-schedule-gpu", "default-passes-gpu"]
     assert names["relay", "cpu"][0] == "O3-passes"
     for_size = starting_sequences(load("relax"), features=frozenset(), device_kind="cpu", for_speed=False)
     assert for_size[0].name == "default-passes"
