@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 PYTORCH = "PyTorch in float64"
 _REFERENCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("torch", PYTORCH, {"float64": True}),
+    ("torch", PYTORCH, {"precision": "float64"}),
     ("onnxruntime", "ONNX Runtime without optimisations", {"optimise": False}),
 )
 """Engine, label and options of the references."""
