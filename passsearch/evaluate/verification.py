@@ -143,7 +143,7 @@ class Verification:
 
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
-        strict = max(self.strict_limit, STRICT_LIMITS[TF32]) if candidate.pipeline.is_in_tf32 else self.strict_limit
+        strict = max(self.strict_limit, STRICT_LIMITS[TF32]) if self._is_in_tf32(candidate) else self.strict_limit
         limit = self._session.deviation_limit(candidate, strict=strict)
         return limit if self._bound is None or not self._session.has_budget(candidate) else min(limit, self._bound)
 
@@ -160,12 +160,16 @@ class Verification:
 
     def allowance(self, candidate: Candidate) -> Allowance:
         """Return what a candidate's outputs may differ by."""
-        step = TF32_STEP if candidate.pipeline.is_in_tf32 else 1.0
+        step = TF32_STEP if self._is_in_tf32(candidate) else 1.0
         allowance = replace(self._allowance(candidate), step=step)
         if self.bits is None or candidate.name == TIMED_ONLY:
             return allowance
         is_baseline = replace(candidate, name="") == replace(self._session.dialect.baseline, name="")
         return allowance if is_baseline else replace(allowance, bits=self.bits)
+
+    def _is_in_tf32(self, candidate: Candidate) -> bool:
+        # On a CPU the passes leave float32 as it is.
+        return candidate.pipeline.is_in_tf32 and self._session.device_kind == "gpu"
 
     def note_refused(self, failure: Failure, candidate: Candidate, run_s: float | None) -> None:
         """Remember a candidate that is refused for its bits alone."""

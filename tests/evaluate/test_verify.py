@@ -57,13 +57,14 @@ class DeviatingBuilder(Builder):
         return {"seconds": 1.0, "digest": state, "kernels": "", "bytes": 0, "plan_bytes": 0, **verified}
 
 
-def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder:
+def builder(log: Log, folder: Path, tolerance: float | None, *, device_kind: str = "cpu") -> DeviatingBuilder:
     """A builder of a session with a tolerance, whose pass `Guess` may change numerics."""
 
     catalog: Any = SimpleNamespace(approximates=lambda each: "Guess" in str(each.pipeline))
 
     rules: Any = SimpleNamespace(cannot_run_reason="", limits=WorkerLimits(5.0), reference_steps=())
     rules.catalog, rules.tolerance, rules.model = catalog, tolerance, SimpleNamespace(limit=None)
+    rules.device_kind = device_kind
     rules.budget = ErrorBudget(0.1 * tolerance, bound=0.1 * tolerance) if tolerance else None
     rules.has_budget = partial(Session.has_budget, rules)
     rules.tolerated = partial(Session.tolerated, rules)
@@ -102,18 +103,20 @@ def test_a_tolerance_is_for_passes_that_may_change_numerics(
 
 
 @pytest.mark.parametrize(
-    ("text", "deviation", "passes"),
+    ("text", "device_kind", "deviation", "passes"),
     [
-        ('ScheduleGPU{precision="tf32"}', 2e-3, True),
-        ('ScheduleGPU{precision="tf32"}', 0.02, False),
-        ('ScheduleGPU{precision="float32"}', 2e-3, False),
+        ('ScheduleGPU{precision="tf32"}', "gpu", 2e-3, True),
+        ('ScheduleGPU{precision="tf32"}', "gpu", 0.02, False),
+        ('ScheduleGPU{precision="tf32"}', "cpu", 2e-3, False),
+        ('ScheduleGPU{precision="float32"}', "gpu", 2e-3, False),
     ],
 )
-def test_a_pipeline_in_tf32_has_the_limit_of_its_rounding(
-    text: str, deviation: float, passes: bool, tmp_path: Path
+def test_a_pipeline_in_tf32_has_the_limit_of_its_rounding_on_a_gpu(
+    text: str, device_kind: str, deviation: float, passes: bool, tmp_path: Path
 ) -> None:
     with Log(tmp_path / "log.jsonl") as log:
-        outcome = builder(log, tmp_path, None).build(str(deviation), Candidate(Pipeline.parse(text)))
+        made = builder(log, tmp_path, None, device_kind=device_kind)
+        outcome = made.build(str(deviation), Candidate(Pipeline.parse(text)))
     assert isinstance(outcome, Built) is passes
 
 
