@@ -52,6 +52,8 @@ def tune_command(record: RunRecord) -> str:
     words += ["--samples", "FILE"] if settings.get("samples") else []
     if (budget := settings.get("budget")) is not None:
         words += ["--precision", settings.get("precision", WEIGHTS), "--budget", _word(budget)]
+    elif "precision" in settings:
+        words += ["--precision", _word(settings["precision"])]
     words += ["--labels", "FILE"] if settings.get("labels") else []
     words += ["--catalog", "FILE"] if settings.get("catalogs") else []
     return " ".join(shlex.quote(word) for word in (*words, "--out", "RUN"))

@@ -93,3 +93,5 @@ def test_the_command_of_a_run_has_its_budget(result: dict[str, Any]) -> None:
     assert "--precision weights --budget 0.01" in tune_command(
         RunRecord(RunResult.from_json(result), settings={"budget": 0.01})
     )
+    in_tf32 = tune_command(RunRecord(RunResult.from_json(result), settings={"precision": "tf32"}))
+    assert "--precision tf32" in in_tf32 and "--budget" not in in_tf32
