@@ -59,6 +59,11 @@ SIZES = {
 MOST_BLOCKS_ALONG_Y = 65_535
 
 
+def test_an_inference_starts_the_kernels_of_one_function_and_one_branch(cases: Any) -> None:
+    found = {each["case"]: each["launches"] for each in cases("launch_cases.py")}
+    assert found == {"one kernel, three times": 3, "two functions": 2, "open rows": 2, "branches": 4}
+
+
 def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: Any) -> None:
     results = cases("gpu_cases.py")
     scheduled = {case["case"]: case for case in results if "same" in case}
