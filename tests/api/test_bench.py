@@ -1,15 +1,19 @@
 """``passsearch.bench`` measures TVM beside other engines; mistakes are answered before anything is built."""
 
+import sys
 from dataclasses import fields
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
 import pytest
 
 import passsearch
-from passsearch.api import bench_settings
+from passsearch.api import bench_settings, engine_artifacts
 from passsearch.api.bench_settings import BenchSettings
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import Sensors
@@ -24,6 +28,15 @@ def open_network(path: Path) -> Path:
     opset = onnx.helper.make_opsetid("", 13)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), str(path))
     return path
+
+
+def test_adapters_take_the_options_of_the_references(tmp_path: Path) -> None:
+    model = Mock(path=tmp_path / "network.onnx")
+    specs = engine_artifacts.reference_engines(model, Path(sys.executable))
+    assert len(specs) == 2
+    for spec in specs:
+        taken = signature(import_module(spec.adapter).open_engine).parameters
+        assert set(spec.settings) <= set(taken), spec.name
 
 
 def test_batch_sizes_of_an_open_file(onnxruntime_python: Path, tmp_path: Path) -> None:
