@@ -53,6 +53,7 @@ def artifact_engine(
         modules=(bridge.partition(":")[0],),
         environment=visible_gpu(session.gpu),
         about={"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **about},
+        limit=evaluator.builder.verification.limit(candidate) if candidate.pipeline.is_in_tf32 else None,
     )
 
 

@@ -260,7 +260,8 @@ class Sides:
 
 def _judged(spec: EngineSpec, evaluator: WorkerEvaluator, candidate: Candidate) -> EngineSpec:
     """Return an engine with the deviation that its run allows weights in fewer bits."""
-    return replace(spec, limit=evaluator.session.tolerated(candidate))
+    tolerated = evaluator.session.tolerated(candidate)
+    return spec if tolerated is None else replace(spec, limit=tolerated)
 
 
 def _source(requests: tuple[SideRequest, SideRequest]) -> object:
