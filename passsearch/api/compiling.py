@@ -12,10 +12,11 @@ from typing import Any
 from passsearch.api.common import Progress, Sizes, network_session, open_evaluator, progress_callback, read_candidate
 from passsearch.api.compiled_function import own_toolchain
 from passsearch.api.compiled_network import CompiledNetwork
-from passsearch.api.narrow_weights import checked_budget, refuse_float32, refuse_narrow_weights
+from passsearch.api.narrow_weights import checked_budget, refuse_narrow_weights
 from passsearch.api.narrowing import export_narrowed, refuse_narrow_pipeline
 from passsearch.api.rivals import Rivals
 from passsearch.api.sizes import compile_sizes, read_sizes, size_record
+from passsearch.api.tf32 import refuse_float32, session_in_tf32
 from passsearch.core import (
     DEADLINE_S,
     FLOAT32,
@@ -151,7 +152,7 @@ def compile(  # noqa: A001 -- the name that users of torch.compile expect
                 if error_budget is not None:
                     session = replace(session, budget=error_budget)
                     refuse_narrow_weights(session)
-                session = session.in_tf32() if precision == TF32 else session
+                session = session_in_tf32(session) if precision == TF32 else session
                 # A name that does not exist is refused before the compiler imports the network.
                 named = None if pipeline == RECOMMENDED else read_candidate(session, pipeline, trust=trust)
                 if error_budget is not None:

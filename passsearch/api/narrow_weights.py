@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from passsearch.core import ACCURACY, FLOAT32, TF32, Candidate, ErrorBudget, expand_home, read_budget
+from passsearch.core import ACCURACY, FLOAT32, TF32, ErrorBudget, expand_home, read_budget
 from passsearch.dialects.sample_labels import read_labels
 from passsearch.errors import UserError
 from passsearch.evaluate import Session
@@ -46,19 +46,6 @@ def checked_budget(
     file = expand_home(labels).absolute()
     read_labels(file)  # refused before the network is converted
     return found.with_labels(file)
-
-
-def refuse_float32(candidate: Candidate | None) -> None:
-    """Refuse TF32 for a pipeline that the user names, and that multiplies in float32.
-
-    Raises:
-        UserError: It is such a pipeline.
-    """
-    if candidate is not None and not candidate.pipeline.is_in_tf32:
-        raise UserError(
-            f"The pipeline `{candidate.name or candidate.pipeline}` multiplies nothing in TF32; leave out --precision, "
-            'or give one with `ScheduleGPU{precision="tf32"}`.'
-        )
 
 
 def refuse_narrow_weights(session: Session, objectives: Sequence[Objective] = (THROUGHPUT,)) -> None:

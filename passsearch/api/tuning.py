@@ -25,6 +25,7 @@ from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation, Audit
 from passsearch.api.rivals import Rivals
 from passsearch.api.same_bits import read_same_bits
+from passsearch.api.tf32 import session_in_tf32
 from passsearch.catalog import find_folders
 from passsearch.core import (
     DEADLINE_S,
@@ -260,7 +261,7 @@ def tune(
             "name another folder: --out DIR (out=)."
         )
     session = replace(network_session(model, example_inputs, network, limits, plans), budget=error_budget)
-    session = session.in_tf32() if precision == TF32 else session
+    session = session_in_tf32(session) if precision == TF32 else session
     session = replace(session, same_bits=read_same_bits(session, same_bits, trust=trust))
     # Before the network is imported and its baseline built, which may take minutes.
     if error_budget is not None:

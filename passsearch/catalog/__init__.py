@@ -15,6 +15,7 @@ from passsearch.catalog.loader import describe_name, find_entry, load
 from passsearch.catalog.relations import read_relations
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
 from passsearch.catalog.selection import NEVER, PassDecision, Selection, require_searchable, select_passes
+from passsearch.catalog.tf32 import catalog_in_tf32
 from passsearch.catalog.yaml_files import read_yaml
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Selection",
     "bind_arguments",
     "bind_pipeline",
+    "catalog_in_tf32",
     "check_factories",
     "describe_name",
     "drop_conflicts",

@@ -5,18 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 
-from passsearch.core import (
-    EXACT,
-    NARROWING,
-    PRECISION,
-    TF32,
-    BuildOptions,
-    Candidate,
-    Json,
-    PassSpec,
-    Pipeline,
-    suggest_name,
-)
+from passsearch.core import EXACT, NARROWING, BuildOptions, Candidate, Json, PassSpec, Pipeline, suggest_name
 from passsearch.errors import UserError
 
 PARAMETER_TYPES = ("bool", "int", "float", "str", "list", "mapping")
@@ -226,14 +215,6 @@ class CatalogEntry:
         own = (replace(each, alternatives=each.choices) if each.name == parameter else each for each in self.parameters)
         return replace(self, parameters=tuple(own))
 
-    def in_tf32(self) -> "CatalogEntry":
-        """Return the entry of which a search tries TF32 alone, where the pass has that choice."""
-        own = (
-            replace(each, alternatives=(TF32,)) if each.name == PRECISION and TF32 in each.choices else each
-            for each in self.parameters
-        )
-        return replace(self, parameters=tuple(own))
-
     def argument_sets(self) -> tuple[dict[str, Json], ...]:
         """Return sets of arguments for a check: the factory's defaults, then every alternative of each parameter."""
         defaults = {parameter.name: _sample(parameter) for parameter in self.parameters if parameter.required}
@@ -342,17 +323,6 @@ class Catalog:
         if name in self.sequences:
             return self.sequences[name]
         raise self._unknown_name("sequence", name, names=self.sequences)
-
-    def in_tf32(self) -> "Catalog":
-        """Return the catalog whose passes and recommended sequences multiply float32 as TF32, where they can."""
-        entries = {name: entry.in_tf32() for name, entry in self.entries.items()}
-        sequences = {
-            name: replace(each, starts_search=True, recommended=1)
-            if each.pipeline.is_in_tf32
-            else replace(each, recommended=0)
-            for name, each in self.sequences.items()
-        }
-        return replace(self, entries=entries, sequences=sequences)
 
     def conflicts(self, pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
         """Return each pass of a pipeline with each earlier one that it conflicts with, as often as they occur."""

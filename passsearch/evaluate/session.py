@@ -5,9 +5,8 @@ import json
 import logging
 import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from passsearch.core import (
     DEADLINE_S,
     FLOAT32,
     SOURCE,
-    TF32,
     Candidate,
     ErrorBudget,
     PassSpec,
@@ -102,10 +100,6 @@ class WorkerLimits:
         return self.share_s if verb in ("apply", "variants") else self.deadline_s
 
 
-TF32_ARCH = 80
-"""First architecture of NVIDIA GPUs whose tensor cores multiply TF32."""
-
-
 @dataclass(frozen=True)
 class RecordedReference:
     """What a finished run compared outputs with.
@@ -162,24 +156,6 @@ class Session:
     recorded: RecordedReference | None = None
     same_bits: SameBits | None = None
     precision: str = FLOAT32
-
-    def in_tf32(self) -> "Session":
-        """Return the session whose catalog multiplies float32 as TF32.
-
-        Raises:
-            UserError: The target has no tensor cores for it, or no sequence of the catalog uses them.
-        """
-        arch = re.search(r"sm_(\d+)", self.target)
-        if self.device_kind != "gpu" or (arch and int(arch.group(1)) < TF32_ARCH):
-            raise UserError(
-                f"TF32 is of NVIDIA GPUs from sm_{TF32_ARCH} on, and the target is `{self.target}`. "
-                'Leave out --precision tf32, or give one: --target "cuda -arch=sm_80"'
-            )
-        if not any(each.pipeline.is_in_tf32 for each in self.catalog.sequences.values()):
-            raise UserError(
-                f"No sequence of the dialect `{self.dialect.name}` multiplies in TF32; take another toolchain."
-            )
-        return replace(self, catalog=self.catalog.in_tf32(), precision=TF32)
 
     @property
     def dialect(self) -> Dialect:

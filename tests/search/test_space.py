@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from passsearch.catalog import insert_prerequisites, load
+from passsearch.catalog import catalog_in_tf32, insert_prerequisites, load
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Edge, StateGraph
 from passsearch.search import Space, starting_sequences
@@ -127,7 +127,7 @@ def test_sequences_that_schedule_kernels_start_a_search_and_then_those_of_the_ba
 
 def test_only_the_catalog_in_tf32_proposes_tf32() -> None:
     plain = load("relax")
-    for catalog, is_proposed in ((plain, False), (plain.in_tf32(), True)):
+    for catalog, is_proposed in ((plain, False), (catalog_in_tf32(plain), True)):
         trials = starting_sequences(catalog, features=frozenset(), device_kind="gpu")
         specs = [step for entry in catalog.entries.values() for step in entry.variants()]
         found = [any(each.pipeline.is_in_tf32 for each in trials), any(step.is_in_tf32 for step in specs)]
