@@ -23,7 +23,7 @@ SEARCHES = {
 """Files with searches, by compiler and device; not ``short_searches.json``, whose searches took 10 to 120 s."""
 
 KINDS = {"composition": "composition", "sequence": "sequence", "explored state": "sampler", "sampler": "sampler"}
-"""Who proposed a winner, by the kind of its source; unnamed states of a known graph are the sampler's, too."""
+"""Who proposed a winner, by the kind of its source; states that the sampler ``graph`` chose are the sampler's, too."""
 
 TEXTS = {"composition": "compositions", "sequence": "of the catalog", "sampler": "of the sampler"}
 PARTS = {"graph, catalog": "all", "random, catalog": "sampler", "graph, plain": "sequences", "random, plain": "both"}
@@ -73,7 +73,8 @@ def composition_row(folder: str, machine: str) -> tuple[str, str]:
         engines = read(file).get("engines", {})
         names = [name for name in engines if name.startswith("tvm ") and name not in (TUNED, DEFAULT)]
         if TUNED in engines and names:
-            ratios.append(engines[TUNED][f"throughput of {names[0]}"]["by fastest"])
+            (name,) = names
+            ratios.append(engines[TUNED][f"throughput of {name}"]["by fastest"])
     certain = sum(each["interval"][0] > 1 for each in ratios)
     values = [each["ratio"] for each in ratios]
     text = f"{_mean(values):.3f} ({min(values):.2f} to {max(values):.2f}), certain on {certain} of {len(values)}"

@@ -15,14 +15,17 @@ The protocol, written before the first measurement:
    float32. All read one ONNX file, with one thread for each physical core. Each row has versions and the commit.
 4. *Plan.* Eight processes of each engine, three rounds each, in turns, at real-time priority where that is allowed.
    Outputs are compared with those of ONNX Runtime without optimisations in each process before anything is timed.
+   An engine whose inferences all take over a second has three processes of one inference each; a win over such a rival
+   is not claimed.
 5. *Quantity.* The fastest inference of each process; a comparison is the mean over the eight processes of the logarithm
    of the ratio. Medians are judged in the same way, and stand beside where their verdict is another one.
 6. *A win* is a mean above 1 whose probability by Student's two-sided t test is below 0.05 after one correction by Holm
-   for all 80 comparisons of a table. Comparisons that are missing count among the 80. A loss is the same below 1.
+   for all 80 comparisons of a table. Comparisons that are missing count among the 80. A loss is the same below 1. It is
+   of this build, on this machine, in these processes; two tables, and the medians, are not corrected together.
 7. *Failures.* A refused import, a failed build, wrong outputs, and more than 15 minutes are a loss of passsearch,
    called failed; where a rival fails, nothing is won. All have a row.
-8. *Repeats.* None. What has a row is never measured again, however wide its interval is. A row that an accident of the
-   machine kept from being written (a reboot, a full disk, an engine that is not installed) is measured then.
+8. *Repeats.* None. What has a row is never measured again, however wide its interval is. An accident of the machine (a
+   reboot, a full disk, an engine that is not installed) writes no row and ends the command.
 9. *Repairs.* What is mended after the first table goes into a second one, by ``--out``, called so.
 """
 
@@ -52,7 +55,8 @@ from benchmarks.common import (
     read_rows,
     write_row,
 )
-from passsearch.errors import PassSearchError
+from passsearch.engines import engine_spec
+from passsearch.errors import EnvironmentFault, PassSearchError
 from passsearch.measure import Ratio, mean_ratio
 from passsearch.toolchain import target_cpu
 
@@ -90,6 +94,7 @@ def measure(file: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "threads": document["threads"],
         "versions": {key: value for row in rows.values() for key, value in row.get("versions", {}).items()},
         "limit": document["plan"]["limit"],
+        "model_sha256": document["model"]["sha256"],
         "engines": {name: {key: row[key] for key in kept if key in row} for name, row in rows.items()},
     }
 
@@ -98,6 +103,8 @@ def write_answer(file: Path, arguments: argparse.Namespace, answer: Path) -> Non
     """Write what measuring a network says into a file; a refusal is an answer."""
     try:
         row = measure(file, arguments)
+    except EnvironmentFault as error:
+        row = {"accident": str(error)}
     except PassSearchError as error:
         row = {"failure": str(error)[:400]}
     answer.write_text(json.dumps(row))
@@ -105,8 +112,6 @@ def write_answer(file: Path, arguments: argparse.Namespace, answer: Path) -> Non
 
 def row_of(file: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the row of a network, measured in a process of its own."""
-    if not file.exists():
-        return {"failure": "the network has no file"}
     with TemporaryDirectory(prefix="passsearch-") as folder:
         answer = Path(folder, "answer.json")
         reason = in_own_process(write_answer, file, arguments, answer, timeout_s=LIMIT_S)
@@ -121,7 +126,7 @@ def ratio(row: Mapping[str, Any], rival: str, kind: str = FASTEST) -> Ratio | No
 
 def _logs(row: Mapping[str, Any], own: str, rival: str, kind: str) -> list[float]:
     fast, slow = (row.get("engines", {}).get(name, {}).get(kind) for name in (own, rival))
-    return [math.log(other / each) for each, other in zip(fast, slow, strict=True)] if fast and slow else []
+    return [math.log(other / each) for each, other in zip(fast, slow, strict=False)] if fast and slow else []
 
 
 def probability(logs: Sequence[float]) -> float:
@@ -170,7 +175,7 @@ def verdicts(
             answers[name, rival] = "failed"
         elif FASTEST not in engines.get(rival, {}):
             answers[name, rival] = "rival failed"
-        elif found[name, rival] >= LEVEL:
+        elif found[name, rival] >= LEVEL or (math.fsum(each) > 0 and len(each) < len(engines[own][FASTEST])):
             answers[name, rival] = "undecided"
         else:
             answers[name, rival] = "faster" if math.fsum(each) > 0 else "slower"
@@ -227,14 +232,30 @@ def main() -> None:
         sys.exit(
             f"{len(kinds)} of {COUNT} networks are drawn; go on with benchmarks.speed.held_out_draw before measuring."
         )
+    is_plan = (arguments.processes, arguments.rounds) == (PROCESSES, ROUNDS)
+    if not (arguments.table or arguments.out) and not (is_plan and kinds.keys() >= {*arguments.networks}):
+        sys.exit(
+            "The protocol is of the named networks, eight processes and three rounds; for others name a file: --out"
+        )
+    names = [] if arguments.table else arguments.networks
+    for name in names:
+        file = arguments.folder / f"{name}.onnx"
+        if not file.exists():
+            sys.exit(f"{file} is missing; write it: python -m benchmarks.speed.held_out_draw {arguments.folder}")
+        for rival in RIVALS:
+            engine_spec(rival, file, python=Path(arguments.engines_python))
     # Only machine, target and compiler are of this session.
     session = network_session("zoo:resnet_tiny", "relax")
     out = arguments.out or FOLDER / f"{target_cpu(session.target)}.json"
-    code = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in [] if arguments.table else arguments.networks:
+    code = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in names:
         if name not in read_rows(out, "networks"):
             row = {"code": code.stdout.strip(), "processes": arguments.processes, "rounds": arguments.rounds}
             row |= row_of(arguments.folder / f"{name}.onnx", arguments)
+            if "accident" in row:
+                sys.exit(row["accident"])
             write_row(out, "networks", name=name, row=row, session=session)
             note(f"{name}: {row.get('failure') or row['sequence']}")
     rows = read_rows(out, "networks")

@@ -84,7 +84,7 @@ def built(name: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def one_output(module: Any) -> Any:
-    """Return a module with the first floating tensor among its outputs alone."""
+    """Return a module with the first floating tensor among its outputs alone, or in the last item of a list."""
     import torch
 
     class OneOutput(torch.nn.Module):  # type: ignore[misc,name-defined]
@@ -93,7 +93,8 @@ def one_output(module: Any) -> Any:
             self.module = module
 
         def forward(self, *inputs: Any) -> Any:
-            return next(_floating(self.module(*inputs)))
+            outputs = self.module(*inputs)
+            return next(_floating(outputs[-1] if isinstance(outputs, list) else outputs))
 
     return OneOutput()
 

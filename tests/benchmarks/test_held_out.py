@@ -56,9 +56,18 @@ def test_a_failure_is_lost_and_a_rivals_failure_is_not_won(benchmark: Any) -> No
     slow, fast = [2.0, 2.01, 1.99, 2.0, 2.0, 2.0, 2.01, 1.99], [1.0, 1.01, 0.99, 1.0, 1.0, 1.01, 1.0, 1.0]
     refused, alone = {"failure": "the import is refused"}, row(fast, slow)
     del alone["engines"]["openvino"]["process_fastest_s"]
-    rows = {"won": row(fast, slow), "lost": row(slow, fast), "even": row(fast, fast), "refused": refused, "x": alone}
+    seldom = row(fast, slow[:3])
+    rows = {
+        "seldom": seldom,
+        "won": row(fast, slow),
+        "lost": row(slow, fast),
+        "even": row(fast, fast),
+        "refused": refused,
+        "x": alone,
+    }
     found = benchmark.verdicts(rows)
     names = ("won", "lost", "even", "refused", "x")
+    assert found["seldom", "openvino"] == "undecided"
     assert [found[name, "openvino"] for name in names] == ["faster", "slower", "undecided", "failed", "rival failed"]
     text = benchmark.table(rows, dict.fromkeys(names, "timm"))
     assert "| won | timm | schedule-cpu | 990.00 | 2.00 [1.99, 2.01] faster |" in text
