@@ -4,7 +4,7 @@
 and ``gguf``; OpenVINO's is that of ``passsearch toolchain install nncf``. All engines read the same prompt, and decode
 its last token in turns in several processes; the scores of the next token are compared with ONNX Runtime's in float32.
 ``--table`` prints Markdown from ``benchmarks/results/decoders.json``, or from the file that ``--out`` names;
-``--network`` is that of the zoo.
+``--network`` is that of the zoo, and names after the command choose storages.
 """
 
 import argparse
@@ -78,7 +78,8 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list
     """Write prompt, deployments and GGUF files; return the command that serves each engine, and the expected scores."""
     expected = _write_prompt(folder, NETWORKS[arguments.network])
     commands = {}
-    for name, sequence in SEQUENCES.items():
+    for name in arguments.storages:
+        sequence = SEQUENCES[name]
         note(f"compiling {sequence}")
         to = folder / name
         # All outputs are admitted: their deviation is what is to be stated.
@@ -169,10 +170,14 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "deviation": deviations,
         "process_s": times,
         "ratios": {
-            name: {rival: _ratio(times[name], times[rival]) for rival in rivals if rival in times}
-            for name, rivals in RIVALS.items()
+            name: {rival: _ratio(times[name], times[rival]) for rival in RIVALS[name] if rival in times}
+            for name in arguments.storages
         },
-        "gains": {name: _ratio(times[name], times["float32"]) for name in RIVALS if name != "float32"},
+        "gains": {
+            name: _ratio(times[name], times["float32"])
+            for name in arguments.storages
+            if name != "float32" and "float32" in times
+        },
     }
 
 
@@ -216,6 +221,7 @@ def main() -> None:
     logging.getLogger("onnxruntime").setLevel(logging.WARNING)
     arguments = options(
         __doc__,
+        ("storages", tuple(SEQUENCES)),
         llama_python=(sys.executable, "interpreter with llama-cpp-python and gguf"),
         network=("llama_decode", f"one of {', '.join(NETWORKS)}"),
         processes=5,
