@@ -55,8 +55,9 @@ def values_of(kind: str, shape: tuple[int, ...]) -> Any:
 
 def main() -> None:
     replace_functions()
+    every = int(sys.argv[1])
     for number, (name, (shape, options)) in enumerate(CASES.items()):
-        for kind in KINDS[number % 2 :: int(sys.argv[1])]:
+        for kind in KINDS[number % every :: every]:
             sizes = [tirx.Var("n", "int64") if size < 0 else size for size in shape]
             operator = getattr(relax.op, kind)
             module = network(sizes, lambda data, each=operator, named=options: each(data, **named), "float32")
