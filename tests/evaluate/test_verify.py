@@ -195,7 +195,13 @@ def test_outputs_that_are_not_finite_are_refused_in_every_case() -> None:
         assert isinstance(judge(fact, Allowance(1.2e-4)), Failure)
 
 
-def test_outputs_of_zeros_are_wrong_however_unstable_the_reference_is() -> None:
+def test_an_edge_case_on_which_rounding_changes_all_of_the_reference_says_nothing() -> None:
+    deviations, changes = {"1": 1e-6, "large": 0.89}, {"large": 0.87}
+    outcome = judge(VerifyFact(0.89, "large", deviations=deviations, changes=changes), Allowance(1.2e-4))
+    assert isinstance(outcome, Agreement) and outcome.stated.unstable == {"large": Deviation(0.89, 2.0)}
+
+
+def test_outputs_of_zeros_are_wrong_as_long_as_the_reference_says_anything() -> None:
     fact = VerifyFact(1.0, "large", deviations={"1": 0.0, "large": 1.0}, changes={"large": 0.3})
     outcome = judge(fact, Allowance(1.2e-4))
     assert isinstance(outcome, Failure) and "0.5 is allowed" in outcome.reason
