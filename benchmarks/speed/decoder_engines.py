@@ -21,7 +21,10 @@ import numpy as np
 EPSILON, ROTARY_BASE = 1e-5, 10000.0
 ADAPTERS = ("onnxruntime", "openvino", "openvino_weights")
 LAYER = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-"""The products of a layer, in the order of the zoo's network."""
+GPT2_LAYER = ("attn_qkv", "attn_output", "ffn_up", "ffn_down")
+"""The products of a layer, in the order of the zoo's networks."""
+
+POSITIONS = "position_embd.weight"
 
 
 def interleaved(weights: Any, heads: int) -> Any:
@@ -30,25 +33,46 @@ def interleaved(weights: Any, heads: int) -> Any:
     return weights.reshape(heads, 2, width // 2, -1).swapaxes(1, 2).reshape(weights.shape)
 
 
-def tensors(arrays: Any, heads: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
-    """Yield the network's weights by llama.cpp's names; the embedding is the output layer, too.
+def all_of(arrays: Any, kind: str) -> list[Any]:
+    """Return the weights of a kind in the order of the zoo's network."""
+    return [arrays[f"{kind}_{place + 1}"] for place in range(sum(name.startswith(kind) for name in arrays))]
+
+
+def llama_tensors(arrays: Any, heads: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
+    """Yield the weights of ``llama`` by llama.cpp's names; the embedding is the output layer, too.
 
     Args:
         arrays: The weights by the zoo's names.
         heads: Numbers of heads of the products whose channels are rotated.
     """
-
-    def all_of(kind: str) -> list[Any]:
-        return [arrays[f"{kind}_{place + 1}"] for place in range(sum(name.startswith(kind) for name in arrays))]
-
-    products, norms = [weights.T for weights in all_of("projection_weight")], all_of("rms_norm_scale")
-    (embedding,) = all_of("embedding")
-    yield "token_embd", embedding
-    yield "output_norm", norms[-1]
+    products, norms = [each.T for each in all_of(arrays, "projection_weight")], all_of(arrays, "rms_norm_scale")
+    (embedding,) = all_of(arrays, "embedding")
+    yield "token_embd.weight", embedding
+    yield "output_norm.weight", norms[-1]
     for layer in range(len(products) // len(LAYER)):
-        yield from zip((f"blk.{layer}.attn_norm", f"blk.{layer}.ffn_norm"), norms[2 * layer :], strict=False)
+        for place, name in enumerate(("attn_norm", "ffn_norm")):
+            yield f"blk.{layer}.{name}.weight", norms[2 * layer + place]
         for name, weights in zip(LAYER, products[len(LAYER) * layer :], strict=False):
-            yield f"blk.{layer}.{name}", interleaved(weights, heads[name]) if name in heads else weights
+            yield f"blk.{layer}.{name}.weight", interleaved(weights, heads[name]) if name in heads else weights
+
+
+def gpt2_tensors(arrays: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the weights of ``gpt2`` in the same way."""
+    norms, products = (
+        [*zip(all_of(arrays, f"{kind}_{part}"), all_of(arrays, f"{kind}_bias"), strict=True)]
+        for kind, part in (("layer_norm", "scale"), ("linear", "weight"))
+    )
+    yield from zip(("token_embd.weight", POSITIONS), all_of(arrays, "embedding"), strict=True)
+    named = {"output_norm": norms[-1]}
+    for layer in range(len(products) // len(GPT2_LAYER)):
+        named |= {
+            f"blk.{layer}.{name}": norms[2 * layer + place] for place, name in enumerate(("attn_norm", "ffn_norm"))
+        }
+        weights = products[len(GPT2_LAYER) * layer :]
+        named |= {f"blk.{layer}.{name}": each for name, each in zip(GPT2_LAYER, weights, strict=False)}
+    for name, (weight, bias) in named.items():
+        yield f"{name}.weight", weight.T
+        yield f"{name}.bias", bias
 
 
 def write(weights: str, kind: str, file: str, heads: str, key_heads: str) -> None:
@@ -56,24 +80,29 @@ def write(weights: str, kind: str, file: str, heads: str, key_heads: str) -> Non
     import gguf
 
     arrays = np.load(weights)
-    writer = gguf.GGUFWriter(file, "llama")
-    named = dict(tensors(arrays, {"attn_q": int(heads), "attn_k": int(key_heads)}))
-    vocabulary, hidden = named["token_embd"].shape
-    writer.add_context_length(512)
+    is_gpt2 = "layer_norm_scale_1" in arrays
+    writer = gguf.GGUFWriter(file, "gpt2" if is_gpt2 else "llama")
+    rotated = {"attn_q": int(heads), "attn_k": int(key_heads)}
+    named = dict(gpt2_tensors(arrays) if is_gpt2 else llama_tensors(arrays, rotated))
+    vocabulary, hidden = named["token_embd.weight"].shape
+    writer.add_context_length(len(named[POSITIONS]) if is_gpt2 else 512)
     writer.add_embedding_length(hidden)
-    writer.add_block_count(sum(name.endswith("attn_q") for name in named))
-    writer.add_feed_forward_length(named["blk.0.ffn_up"].shape[0])
+    writer.add_block_count(sum(name.endswith("ffn_up.weight") for name in named))
+    writer.add_feed_forward_length(named["blk.0.ffn_up.weight"].shape[0])
     writer.add_head_count(int(heads))
-    writer.add_head_count_kv(int(key_heads))
-    writer.add_layer_norm_rms_eps(EPSILON)
-    writer.add_rope_dimension_count(hidden // int(heads))
-    writer.add_rope_freq_base(ROTARY_BASE)
     writer.add_vocab_size(vocabulary)
     writer.add_tokenizer_model("none")
+    if is_gpt2:
+        writer.add_layer_norm_eps(EPSILON)
+    else:
+        writer.add_head_count_kv(int(key_heads))
+        writer.add_layer_norm_rms_eps(EPSILON)
+        writer.add_rope_dimension_count(hidden // int(heads))
+        writer.add_rope_freq_base(ROTARY_BASE)
     for name, array in named.items():
         values = np.ascontiguousarray(array)
-        storage = gguf.GGMLQuantizationType[kind if array.ndim > 1 else "F32"]
-        writer.add_tensor(f"{name}.weight", gguf.quants.quantize(values, storage), raw_dtype=storage)
+        storage = gguf.GGMLQuantizationType[kind if array.ndim > 1 and name != POSITIONS else "F32"]
+        writer.add_tensor(name, gguf.quants.quantize(values, storage), raw_dtype=storage)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -93,7 +122,8 @@ class Decoder:
         parameters.n_ctx, parameters.n_threads, parameters.n_threads_batch = 512, threads, threads
         self._context = llama_cpp.llama_init_from_model(self._model, parameters)
         self._tokens, self._count = (llama_cpp.llama_token * len(prompt))(*map(int, prompt)), len(prompt) - 1
-        self._decode(0, self._count)
+        if self._count:
+            self._decode(0, self._count)
 
     def run(self) -> None:
         """Decode the last token."""

@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.speed.decoders --llama-python VENV/bin/python`` with an environment that has ``llama-cpp-python``
 and ``gguf``; OpenVINO's is that of ``passsearch toolchain install nncf``. All engines read the same prompt, and decode
-its last token in turns in several processes; the scores of the next token are compared with ONNX Runtime's in float32.
-``--table`` prints Markdown from ``benchmarks/results/decoders.json``, or from the file that ``--out`` names;
-``--network`` is that of the zoo, and names after the command choose storages.
+its last token in turns in several processes; the prompt of GPT-2 is one token. The scores of the next token are
+compared with ONNX Runtime's in float32. ``--table`` prints Markdown from ``benchmarks/results/decoders.json``, or from
+the file that ``--out`` names; ``--network`` is that of the zoo, and names after the command choose storages.
 """
 
 import argparse
@@ -44,6 +44,7 @@ from benchmarks.common import (
 from passsearch.engines import engine_environments
 from passsearch.frontends.zoo.llama import llama
 from passsearch.frontends.zoo.networks import LARGE_LLAMA
+from passsearch.frontends.zoo.transformer import gpt2
 from passsearch.measure import mean_ratio
 from passsearch.toolchain import engine_python
 
@@ -52,6 +53,7 @@ TOKENS, THREADS = 128, "2"
 NETWORKS: Mapping[str, Mapping[str, int]] = {
     "llama_decode": {"heads": 12, "key_heads": 4},
     "llama_large_decode": LARGE_LLAMA,
+    "gpt2": {"heads": 12, "key_heads": 12},
 }
 """Sizes of the zoo's decoders; all others are the defaults of its function."""
 SEQUENCES = {
@@ -76,16 +78,15 @@ RIVALS = {name: FEW_BITS[name.partition(",")[0]] for name in SEQUENCES}
 
 def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list[Any]], Any]:
     """Write prompt, deployments and GGUF files; return the command that serves each engine, and the expected scores."""
-    expected = _write_prompt(folder, NETWORKS[arguments.network])
-    commands = {}
+    expected = _write_prompt(folder, arguments.network)
+    files, commands = _write_onnx(folder, arguments.network), {}
     for name in arguments.storages:
         sequence = SEQUENCES[name]
         note(f"compiling {sequence}")
         to = folder / name
         # All outputs are admitted: their deviation is what is to be stated.
-        passsearch.compile(
-            f"zoo:{arguments.network}", pipeline=sequence, rivals=(), toolchain="relax", tolerance=2.0, to=to
-        )
+        network = str(files["ONNX Runtime"])
+        passsearch.compile(network, pipeline=sequence, rivals=(), toolchain="relax", tolerance=2.0, to=to)
         python = json.loads((to / "compilation.json").read_text())["python"]
         commands[name] = [python, PROGRAM, "serve", "deployment", to]
     heads = [str(NETWORKS[arguments.network][name]) for name in ("heads", "key_heads")]
@@ -93,7 +94,6 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list
         file, python = folder / f"{kind}.gguf", arguments.llama_python
         subprocess.run([python, PROGRAM, "write", folder / "weights.npz", kind, file, *heads], check=True)
         commands[name] = [python, PROGRAM, "serve", "llama.cpp", file]
-    files = _write_onnx(folder, NETWORKS[arguments.network])
     for name, file in files.items():
         commands[name] = [sys.executable, PROGRAM, "serve", "onnxruntime", file]
     if nncf := engine_python(engine_environments()["nncf"]):
@@ -102,9 +102,14 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> tuple[dict[str, list
     return commands, expected
 
 
-def _write_onnx(folder: Path, sizes: Mapping[str, int]) -> dict[str, Path]:
+def _network(name: str, *, sequence: int, cached: int = 0) -> onnx.ModelProto:
+    """Return the zoo's network; GPT-2 has no keys and values of earlier tokens."""
+    return gpt2(sequence=sequence) if name == "gpt2" else llama(sequence=sequence, cached=cached, **NETWORKS[name])
+
+
+def _write_onnx(folder: Path, name: str) -> dict[str, Path]:
     """Write the network that adds one token, in float32 and with its weights in blocks of few bits."""
-    network, files = llama(sequence=1, cached=TOKENS - 1, **sizes), {"ONNX Runtime": folder / "float32.onnx"}
+    network, files = _network(name, sequence=1, cached=TOKENS - 1), {"ONNX Runtime": folder / "float32.onnx"}
     onnx.save(network, files["ONNX Runtime"])
     _untie(network)
     for name, bits in BLOCKS.items():
@@ -126,19 +131,22 @@ def _untie(network: onnx.ModelProto) -> None:
     network.graph.node.remove(turn)
 
 
-def _write_prompt(folder: Path, sizes: Mapping[str, int]) -> Any:
+def _write_prompt(folder: Path, name: str) -> Any:
     """Write the weights, and the prompt with the keys and values of all tokens but the last; return its scores."""
-    tokens = np.random.default_rng(0).integers(0, 32000, TOKENS)
-    network = llama(sequence=TOKENS - 1, **sizes)
-    session = onnxruntime.InferenceSession(network.SerializeToString())
-    names = [each.name for each in session.get_outputs()]
-    state = dict(zip(names, session.run(names, {"input_ids": tokens[None, :-1]}), strict=True))
-    past = {f"past_{name}": array for name, array in state.items() if name != "logits"}
-    np.savez(folder / "prompt.npz", tokens=tokens, **past)
+    count = 1 if name == "gpt2" else TOKENS
+    tokens, past = np.random.default_rng(0).integers(0, 32000, count), {}
+    network = _network(name, sequence=max(count - 1, 1))
     weights = {each.name: numpy_helper.to_array(each) for each in network.graph.initializer}
     np.savez(folder / "weights.npz", **{name: each for name, each in weights.items() if each.ndim > 0})
-    del session, network, weights  # up to 2 GB each
-    whole = onnxruntime.InferenceSession(llama(sequence=TOKENS, **sizes).SerializeToString())
+    if count > 1:
+        session = onnxruntime.InferenceSession(network.SerializeToString())
+        names = [each.name for each in session.get_outputs()]
+        state = dict(zip(names, session.run(names, {"input_ids": tokens[None, :-1]}), strict=True))
+        past = {f"past_{name}": array for name, array in state.items() if name != "logits"}
+        del session
+    np.savez(folder / "prompt.npz", tokens=tokens, **past)
+    del network, weights  # up to 2 GB each
+    whole = onnxruntime.InferenceSession(_network(name, sequence=count).SerializeToString())
     return whole.run(["logits"], {"input_ids": tokens[None]})[0].ravel()
 
 
