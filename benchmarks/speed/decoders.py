@@ -163,10 +163,10 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             }
             rounds: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
             for server in servers.values():
-                _answer(server)
+                server.answer()
             for _ in range(arguments.rounds):
                 for name in random.sample([*servers], len(servers)):
-                    rounds[name].append(_answer(servers[name], arguments.seconds))
+                    rounds[name].append(servers[name].answer(arguments.seconds))
         for name, answers in rounds.items():
             for kind, found in times[name].items():
                 found.append(min(each[kind] for each in answers))
@@ -199,19 +199,23 @@ class _server(subprocess.Popen[str]):  # noqa: N801 -- used as a context
     def __init__(self, command: list[Any], folder: Path, scores: Path) -> None:
         words = [*map(str, command), str(folder / "prompt.npz"), THREADS, str(scores)]
         variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        super().__init__(words, stdin=pipe, stdout=pipe, stderr=nothing, text=True, env=variables)
+        self._errors = scores.with_suffix(".txt")
+        with self._errors.open("w") as errors:
+            pipe = subprocess.PIPE
+            super().__init__(words, stdin=pipe, stdout=pipe, stderr=errors, text=True, env=variables)
 
     def __exit__(self, *_: object) -> None:
         self.kill()
         self.wait()
 
-
-def _answer(server: subprocess.Popen[str], seconds: float | None = None) -> dict[str, float]:
-    assert server.stdin is not None and server.stdout is not None
-    if seconds is not None:
-        print(seconds, file=server.stdin, flush=True)
-    return dict(json.loads(server.stdout.readline()))
+    def answer(self, seconds: float | None = None) -> dict[str, float]:
+        """Return what the engine answers, once it is ready or has run for some seconds."""
+        assert self.stdin is not None and self.stdout is not None
+        if seconds is not None:
+            print(seconds, file=self.stdin, flush=True)
+        if line := self.stdout.readline():
+            return dict(json.loads(line))
+        raise RuntimeError(f"{self.args} ended: {self._errors.read_text()[-2000:]}")
 
 
 def table(document: Mapping[str, Any]) -> str:
