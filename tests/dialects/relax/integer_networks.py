@@ -211,6 +211,19 @@ def in_qoperators(kind: str) -> Network:
         sums = network.node("MatMulInteger", data, weights[0], zero, weights[2])
         network.output(network.node("Mul", network.node("Cast", sums, to=TensorProto.FLOAT), scale))
         return network
+    if kind in ("QAttention", "Attention"):
+        # Nine keys: vectors of the scores overlap, which the mask must not be added to twice.
+        data, random = network.input(2, 9, 32), np.random.default_rng(2)
+        mask = network.constant(np.array([[1] * 9, [1] * 6 + [0] * 3], "int32"))
+        bias = network.constant(random.standard_normal(48).astype("float32"))
+        if kind == "Attention":
+            inputs = data, network.constant(random.standard_normal((32, 48)).astype("float32")), bias, mask
+        else:
+            data, scale, zero = network.quantized(data, 0.03, 100)
+            weights, scales, zeros = network.weights(32, 48, axis=1, largest=NARROW)
+            inputs = data, weights, bias, scale, scales, mask, zero, zeros
+        network.output(network.node(kind, *inputs, num_heads=4, domain="com.microsoft"))
+        return network
     left = network.quantized(network.input(1, 8, 7, 5), 0.03, 100)
     if kind == "QLinearGlobalAveragePool":
         network.output(network.node(kind, *left, *target, domain="com.microsoft"), "uint8", 1)
@@ -270,7 +283,7 @@ def networks() -> Iterator[tuple[str, Network]]:
     yield "float operand", unquantized_operand()
     for kind in ("QLinearConv", "QLinearMatMul", "QLinearAdd", "QLinearMul", "QLinearGlobalAveragePool", "QGemm"):
         yield kind, in_qoperators(kind)
-    for kind in ("ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"):
+    for kind in ("ConvInteger", "MatMulInteger", "DynamicQuantizeLinear", "Attention", "QAttention"):
         yield kind, in_qoperators(kind)
 
 

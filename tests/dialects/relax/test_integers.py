@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from integer_networks import FAULTY, write
 
-QUADS = ("conv narrow", "QLinearConv", "QLinearMatMul", "QGemm")
+QUADS = ("conv narrow", "QLinearConv", "QLinearMatMul", "QGemm", "QAttention")
 """Networks whose weights are so small that sums of two products have 16 bits."""
 
 LARGEST_MEAN = 0.07
@@ -29,7 +29,8 @@ def test_integer_networks_give_the_outputs_of_onnx_runtime(cases: Any, tmp_path:
     # Products and convolutions are exact; one that is not quantised stays in float32 and is named.
     kinds = ("conv", "depthwise", "product", "attention", "residual", "QLinearConv", "QLinearMatMul", "QGemm")
     in_pairs = {name for name, case in right.items() if case["in_pairs"]}
-    products = {name for name in names if name.startswith((*kinds, "ConvInteger", "MatMulInteger", "DynamicQ"))}
+    others = ("ConvInteger", "MatMulInteger", "DynamicQ", "QAttention")
+    products = {name for name in names if name.startswith((*kinds, *others))}
     assert products - in_pairs == {"conv odd groups"} & {*names} and not in_pairs - products
     assert all(deviations[name][1] < 0.01 for name in products)
     # Data with a sign are moved; ConvInteger and its like subtract a zero point and have more than 8 bits.

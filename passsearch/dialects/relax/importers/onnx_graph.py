@@ -25,6 +25,7 @@ from passsearch.dialects.onnx_nodes import checked, name_nodes, write_tensors
 from passsearch.dialects.onnx_scales import check_scales
 from passsearch.dialects.onnx_widening import must_widen, widen
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
+from passsearch.dialects.relax.importers.onnx_attention import ATTENTION
 from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
 from passsearch.dialects.relax.importers.onnx_integers import INTEGERS
 from passsearch.dialects.relax.importers.onnx_ranges import RANGES
@@ -35,7 +36,8 @@ def read(source: ModelSource, *, widens: bool = False) -> tvm.IRModule:
     """Return the graph, its weights as constants; that of 16-bit floats computes in float32 if it ``widens``."""
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
-    converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, **INTEGERS, **RANGES, "Clip": _Clip, "Pad": _Pad}
+    own = {**CONVERTERS, **ATTENTION, **INTEGERS, **RANGES, "Clip": _Clip, "Pad": _Pad}
+    converters = {**onnx_frontend._get_convert_map(), **own}
     # TVM has no interface to replace a converter, so its table is patched during the import. TVM also calls ONNX's
     # checker, which writes out the whole network with its weights, and only warns; so it is left out.
     importer, model = onnx_frontend.ONNXGraphImporter, onnx_weights.load(source.path)

@@ -25,7 +25,7 @@ def _integers(value: Any, zero: Any) -> Any:
     return op.subtract(op.astype(value, "int16"), op.astype(zero, "int16"))
 
 
-def _floats(bb: Any, inputs: Any, axis: int) -> Any:
+def floats(bb: Any, inputs: Any, axis: int) -> Any:
     """Return the floats of three inputs: integers, scale and zero point."""
     value, scale, zero = inputs
     zero = relax.const(0, str(value.ty.dtype)) if zero is None else zero
@@ -57,12 +57,13 @@ def _at(inputs: Any, place: int) -> Any:
     return inputs[place] if len(inputs) > place else None
 
 
-def _constants(inputs: Any, params: Any) -> list[Any]:
+def constants(inputs: Any, params: Any) -> list[Any]:
     """Return the inputs, with constants in place of variables that stand for such."""
-    return [None if each is None else onnx_frontend.get_constant(each, params) for each in _all(inputs)]
+    return [None if each is None else onnx_frontend.get_constant(each, params) for each in all_inputs(inputs)]
 
 
-def _all(inputs: Any) -> list[Any]:
+def all_inputs(inputs: Any) -> list[Any]:
+    """Return the inputs of a node, which TVM counts and does not iterate."""
     return [inputs[place] for place in range(len(inputs))]
 
 
@@ -71,9 +72,9 @@ class QLinearConv(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
-        data = _floats(bb, given[:3], 1)
-        weights = _floats(bb, given[3:6], 0)
+        given = constants(inputs, params)
+        data = floats(bb, given[:3], 1)
+        weights = floats(bb, given[3:6], 0)
         bias = _at(given, 8)
         if bias is not None:
             scale = bb.emit(op.multiply(op.reshape(given[1], []), op.reshape(given[4], [-1])))
@@ -90,8 +91,8 @@ class QLinearMatMul(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
-        operands = [_floats(bb, given[place : place + 3], max(given[place].ty.ndim - 1, 0)) for place in (0, 3)]
+        given = constants(inputs, params)
+        operands = [floats(bb, given[place : place + 3], max(given[place].ty.ndim - 1, 0)) for place in (0, 3)]
         return _quantized(bb, op.matmul(*operands), given[6], given[7])
 
 
@@ -100,9 +101,9 @@ class QGemm(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
+        given = constants(inputs, params)
         is_transposed = [int(attr.get(name, 0)) for name in ("transA", "transB")]
-        operands = [_floats(bb, given[:3], 0), _floats(bb, given[3:6], 0 if is_transposed[1] else 1)]
+        operands = [floats(bb, given[:3], 0), floats(bb, given[3:6], 0 if is_transposed[1] else 1)]
         operands = [
             bb.emit(op.permute_dims(each)) if turned else each
             for each, turned in zip(operands, is_transposed, strict=True)
@@ -124,8 +125,8 @@ class _Binary(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
-        operands = [_floats(bb, given[place : place + 3], 0) for place in (0, 3)]
+        given = constants(inputs, params)
+        operands = [floats(bb, given[place : place + 3], 0) for place in (0, 3)]
         return _quantized(bb, cls.operator(*operands), given[6], _at(given, 7))
 
 
@@ -146,8 +147,8 @@ class QLinearGlobalAveragePool(onnx_frontend.OnnxOpConverter):  # type: ignore[m
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
-        data, rank = _floats(bb, given[:3], 0), given[0].ty.ndim
+        given = constants(inputs, params)
+        data, rank = floats(bb, given[:3], 0), given[0].ty.ndim
         axes = list(range(1, rank - 1)) if int(attr.get("channels_last", 0)) else list(range(2, rank))
         return _quantized(bb, op.mean(data, axes, keepdims=True), given[3], _at(given, 4))
 
@@ -157,8 +158,8 @@ class QLinearSigmoid(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
-        return _quantized(bb, op.sigmoid(_floats(bb, given[:3], 0)), given[3], _at(given, 4))
+        given = constants(inputs, params)
+        return _quantized(bb, op.sigmoid(floats(bb, given[:3], 0)), given[3], _at(given, 4))
 
 
 class QLinearLeakyRelu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
@@ -166,8 +167,8 @@ class QLinearLeakyRelu(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
-        data = op.nn.leakyrelu(_floats(bb, given[:3], 0), float(attr.get("alpha", 0.01)))
+        given = constants(inputs, params)
+        data = op.nn.leakyrelu(floats(bb, given[:3], 0), float(attr.get("alpha", 0.01)))
         return _quantized(bb, data, given[3], _at(given, 4))
 
 
@@ -176,8 +177,8 @@ class QLinearConcat(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
-        parts = [_floats(bb, given[place : place + 3], 0) for place in range(2, len(given), 3)]
+        given = constants(inputs, params)
+        parts = [floats(bb, given[place : place + 3], 0) for place in range(2, len(given), 3)]
         return _quantized(bb, op.concat(parts, int(attr["axis"])), given[0], given[1])
 
 
@@ -186,7 +187,7 @@ class ConvInteger(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
+        given = constants(inputs, params)
         weights_zero = _at(given, 3)
         if weights_zero is not None and weights_zero.ty.ndim == 1:
             weights_zero = _column(weights_zero)
@@ -211,7 +212,7 @@ class MatMulInteger(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        given = _constants(inputs, params)
+        given = constants(inputs, params)
         rows, columns = _at(given, 2), _at(given, 3)
         if rows is not None and rows.ty.ndim == 1 and int(rows.ty.shape[0]) > 1:
             rows = op.expand_dims(rows, -1)

@@ -96,15 +96,20 @@ def can_be_computed_twice(schedule: Any, block: Any) -> bool:
     def inner(regions: Any) -> list[Any]:
         return [each for each in regions if not any(param.same_as(each.source) for param in params)]
 
-    return not any(_may_be_one(read, write) for write in inner(statement.writes) for read in inner(statement.reads))
+    analyzer = Analyzer()
+    for axis in statement.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    pairs = [(read, write) for write in inner(statement.writes) for read in inner(statement.reads)]
+    return not any(_may_be_one(read, write, analyzer) for read, write in pairs)
 
 
-def _may_be_one(read: Any, write: Any) -> bool:
+def _may_be_one(read: Any, write: Any, analyzer: Any) -> bool:
     """Return True if the elements of two regions may have one place in memory; axes of size 1 do not change it."""
     (sizes, indices), (others, other_indices) = _without_units(read), _without_units(write)
     if not tvm_ffi.structural_equal(sizes, others):
         return math.prod(map(int, sizes)) == math.prod(map(int, others)) if _are_known(sizes, others) else True
-    return bool(tvm_ffi.structural_equal(indices, other_indices))
+    # A reshape and its inverse are `v // 4 * 4 + v % 4`, which is `v`.
+    return all(analyzer.can_prove_equal(one, other) for one, other in zip(indices, other_indices, strict=True))
 
 
 def _without_units(region: Any) -> tuple[list[Any], list[Any]]:
