@@ -7,7 +7,7 @@ def one_output(module: Any) -> Any:
     """Return a module of transformers with its main output alone."""
     import torch
 
-    class OneOutput(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class OneOutput(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.module = module
