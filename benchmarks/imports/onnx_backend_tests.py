@@ -34,17 +34,9 @@ Case = tuple[str, onnx.ModelProto, Mapping[str, Any], Sequence[Any], Mapping[str
 
 
 def main() -> None:
-    arguments = options(
-        __doc__,
-        ("dialect", "relax"),
-        ("words", ()),
-        out=(Path, "file for the answers, in JSON"),
-        variant=(str, "given or frozen (both)"),
-        import_only=(False, "see what is refused, and build nothing"),
-    )
-    words = [word for each in arguments.words for word in _words(each)]
+    arguments = options(__doc__, ("dialect", "relax"), ("words", ()), out=(Path, "file for the answers, in JSON"))
     began = time.monotonic()
-    answers = run(arguments.dialect, words, arguments.variant, import_only=arguments.import_only)
+    answers = run(arguments.dialect, arguments.words)
     counts = {
         variant: Counter(answer["state"] for name, answer in answers.items() if name.endswith(variant))
         for variant in ("given", "frozen")
@@ -52,24 +44,22 @@ def main() -> None:
     document = {"seconds": round(time.monotonic() - began), "counts": counts}
     print(json.dumps(document))
     # Neither right as stored nor refused.
-    others = {name: each for name, each in answers.items() if each["state"] not in ("imported", "refused")}
-    reasons = {name: f"{each['state']}: {each['reason']}" for name, each in others.items() if "reason" in each}
+    others = {name: each for name, each in answers.items() if each["state"] != "refused" and "reason" in each}
+    reasons = {name: f"{each['state']}: {each['reason']}" for name, each in others.items()}
     if arguments.out:
         write(arguments.out, {**conditions(arguments.dialect), **document, "others": reasons})
 
 
-def run(
-    dialect: str, words: Sequence[str] = (), variant: str | None = None, *, import_only: bool = False
-) -> dict[str, dict[str, str]]:
+def run(dialect: str, words: Sequence[str] = ()) -> dict[str, dict[str, str]]:
     """Return by test and variant the state and the reason; what is not right is printed as it comes."""
     answers: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as folder:
         runner = ImportRunner(dialect, Path(folder))
         for case in cases():
-            if variant not in (None, case[0].split()[1]) or not _is_asked(case[0], words):
+            if words and not any(word in case[0] for word in words):
                 continue
-            answer = answers[case[0]] = judge(runner, case, import_only=import_only)
-            if answer["state"] not in ("right", "refused", "imported"):
+            answer = answers[case[0]] = judge(runner, case)
+            if answer["state"] not in ("right", "refused"):
                 print(f"{case[0]}: {answer['state']}: {answer['reason'][:160]}", file=sys.stderr, flush=True)
         runner.close()
     return answers
@@ -99,11 +89,11 @@ def cases() -> Iterator[Case]:
             yield f"{name} frozen", _frozen(model, inputs), dict([next(iter(inputs.items()))]), outputs, tolerances
 
 
-def judge(runner: ImportRunner, case: Case, *, import_only: bool = False) -> dict[str, str]:
+def judge(runner: ImportRunner, case: Case) -> dict[str, str]:
     """Return the state of one test, and the reason of every state but ``right``."""
     _, model, inputs, expected, tolerances = case
     try:
-        answer = runner.run(model, {"0": inputs}, import_only=import_only)
+        answer = runner.run(model, {"0": inputs})
     except (ValueError, TypeError) as error:  # numbers that numpy has no type for
         answer = Answer("refused", str(error))
     if answer.outputs is None:
@@ -150,14 +140,6 @@ def _stored(folder: Path) -> tuple[list[Any], list[Any]]:
 
 def _array(path: Path) -> Any:
     return numpy_helper.to_array(onnx.TensorProto.FromString(path.read_bytes()))
-
-
-def _words(word: str) -> list[str]:
-    return Path(word[1:]).read_text().splitlines() if word.startswith("@") else [word]
-
-
-def _is_asked(name: str, words: Sequence[str]) -> bool:
-    return not words or any(name == word if " " in word else word in name for word in words)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class Answer:
     """What became of one network.
 
     Attributes:
-        state: ``ran``, ``imported`` if no more was asked for, ``refused`` at the import, ``unbuilt``, ``crashed``.
+        state: ``ran``, ``refused`` at the import, ``unbuilt``, ``crashed``.
         reason: Why it did not run.
         outputs: The outputs by case.
     """
@@ -62,9 +62,7 @@ class ImportRunner:
         )
         self._receive()
 
-    def run(
-        self, model: onnx.ModelProto, cases: Mapping[str, Mapping[str, Any]], *, import_only: bool = False
-    ) -> Answer:
+    def run(self, model: onnx.ModelProto, cases: Mapping[str, Mapping[str, Any]]) -> Answer:
         """Return the outputs of a network on inputs by name, for each case; the cases have equal shapes."""
         types = {name: TensorType(each.shape, str(each.dtype)) for name, each in next(iter(cases.values())).items()}
         path, data, results = (self._folder / name for name in ("network.onnx", "data.npz", "results.npz"))
@@ -78,9 +76,7 @@ class ImportRunner:
         np.savez(data, **{key: cases[case][name] for key, (case, name) in names.items()})
         request = {"path": str(file.path), "data": str(data), "results": str(results)}
         request |= {"inputs": {name: [kind.dtype, list(kind.shape)] for name, kind in file.inputs.items()}}
-        print(
-            json.dumps({**request, "cases": [] if import_only else list(cases)}), file=self._process.stdin, flush=True
-        )
+        print(json.dumps({**request, "cases": list(cases)}), file=self._process.stdin, flush=True)
         answer = self._receive()
         if file.path != path:
             file.path.unlink()

@@ -1,7 +1,6 @@
 """Imports ONNX files, builds them without passes and runs them, each in a fork, for an interpreter with one TVM.
 
-``runner.py`` starts it. Standard input has one request in JSON per line, standard output one answer per line. A request
-without cases is an import only, which needs no fork.
+``runner.py`` starts it. Standard input has one request in JSON per line, standard output one answer per line.
 """
 
 import json
@@ -45,9 +44,6 @@ def main(name: str, target: str) -> None:
             # What a first import sets up, each fork would set up again: 0.3 s of processor time on Relay.
             _answer(bridge, {**request, "cases": []})
             is_warm = True
-        if not request["cases"]:
-            send(_answer(bridge, request))
-            continue
         child = os.fork()
         if child == 0:
             send(_answer(bridge, request))

@@ -6,7 +6,7 @@ sequence with a pass that fails, because the closed graph shows it. After each o
 noted: the share by which the best candidate so far stays behind the best there is. All strategies start alike:
 ``plain``, with -O3 measured; or from the ``catalog``, with -O3, the named sequences and -O0 first, as ``tune`` does.
 Random order without repetition, over the same binaries and from the same starts, needs no seeds: its expected regret is
-exact. ``--table`` prints the Markdown of ``docs/evidence/search.md`` from the committed JSON.
+exact. ``--table`` prints Markdown from the committed JSON.
 """
 
 import gzip
@@ -260,7 +260,7 @@ def _mean_interval(values: np.ndarray) -> list[float]:
 
 
 def table(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Return the Markdown of ``docs/evidence/search.md``: mean regret after a tenth of the states, at least five."""
+    """Return Markdown: mean regret after a tenth of the states, at least five."""
     parts = []
     for start in STARTS:
         names, lines = [f"{name}, {start}" for name in STRATEGIES], []
