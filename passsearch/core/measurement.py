@@ -65,8 +65,7 @@ Of 33 correct builds of a decoder on large inputs, the worst deviated by 2.4 tim
 
 UNSTABLE, UNSTABLE_MARGIN = 1e-3, 16.0
 """Change of the reference from which on the case is unstable, and the factor there: an attention that takes another
-maximum changes by jumps, of which few movements of the inputs find the largest. TVM's own build of ``zoo:llama_decode``
-deviates on large inputs by 6.6 times the change."""
+maximum changes by jumps, of which few movements of the inputs find the largest."""
 
 MOST_ALLOWED = 0.5
 """Largest deviation that an unstable reference allows: outputs that are all 0 deviate by 1 of the largest."""
