@@ -42,7 +42,7 @@ def ScheduleGPU(  # noqa: N802
     """Return a pass that schedules every function of loops for a GPU.
 
     Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles: in
-    16 bits or TF32 by tensor cores, as ``TensorTile`` says, and others as ``Tile`` says. Short sums are computed by
+    8 or 16 bits or TF32 by tensor cores, as ``TensorTile`` says, and others as ``Tile`` says. Short sums are computed by
     one thread each. For all other functions DLight's rules are tried in TVM's order, except that ``GeneralReduction``
     leaves sums of products alone: it gives every result a block of threads, which is far too much for the nine products
     of a depthwise convolution.
