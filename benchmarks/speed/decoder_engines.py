@@ -122,8 +122,9 @@ class Decoder:
         parameters.n_ctx, parameters.n_threads, parameters.n_threads_batch = 512, threads, threads
         self._context = llama_cpp.llama_init_from_model(self._model, parameters)
         self._tokens, self._count = (llama_cpp.llama_token * len(prompt))(*map(int, prompt)), len(prompt) - 1
-        if self._count:
-            self._decode(0, self._count)
+        # One at a time: several at once are multiplied by AMX, which processors have that no virtual machine may use.
+        for place in range(self._count):
+            self._decode(place, 1)
 
     def run(self) -> None:
         """Decode the last token."""

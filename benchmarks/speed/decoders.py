@@ -215,7 +215,7 @@ class _server(subprocess.Popen[str]):  # noqa: N801 -- used as a context
             print(seconds, file=self.stdin, flush=True)
         if line := self.stdout.readline():
             return dict(json.loads(line))
-        raise RuntimeError(f"{self.args} ended: {self._errors.read_text()[-2000:]}")
+        raise RuntimeError(f"{self.args} ended with status {self.wait()}: {self._errors.read_text()[-2000:]}")
 
 
 def table(document: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from threading import local
 from typing import Any
 
 from passsearch.core.engine_environment import EngineEnvironment
+from passsearch.core.torch_program import load_program
 from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, KernelCall, Request
 
 ENVIRONMENT = EngineEnvironment(
@@ -167,9 +168,7 @@ class _Recording:
 def _load(model: str, *, dtype: Any) -> Any:
     """Return the module of a file of ``torch.export``, of TorchScript, or of ONNX, ready for inference."""
     if model.endswith(".pt2"):
-        import torch
-
-        return torch.export.load(model).module()
+        return load_program(model).module()
     if model.endswith(".pt"):
         import torch
 

@@ -10,6 +10,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from integer_networks import FAULTY, networks, write
 
+from passsearch.toolchain import Toolchain
+from passsearch.toolchain.install import installed_frameworks
+
 QUADS = ("conv narrow", "QLinearConv", "QLinearMatMul", "QGemm", "QAttention")
 """Networks whose weights are so small that sums of two products have 16 bits."""
 
@@ -61,3 +64,14 @@ def test_integer_networks_give_the_outputs_of_onnx_runtime_on_gpus(cases: Any, t
         tensor = ON_TENSOR_CORES.get(name, 0)
         assert found[name, 80] == (tensor, 0 if tensor else 1), name
         assert found[name, 75] == (0, tensor or 1), name
+
+
+def test_modules_that_pytorch_quantised_run_in_integers(cases: Any, relax: Toolchain) -> None:
+    if "torch" not in installed_frameworks(relax):
+        pytest.skip("needs: passsearch toolchain install relax --with torch")
+    results = {case["case"]: case for case in cases("torch_quantized_cases.py")}
+    assert len(results) == 6
+    # Half steps are rounded to either side, as PyTorch multiplies with the inverse of a scale.
+    assert {name: case["steps"] for name, case in results.items() if case["steps"] > 1} == {}
+    assert {case["integer_sums"] for case in results.values()} == {2}
+    assert min(case["spread"] for case in results.values()) > 50

@@ -8,25 +8,28 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
+from passsearch.core.torch_program import load_program
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relax.importers.torch_quantized import quantized_converters
 from passsearch.dialects.relax.importers.torch_recurrent import recurrent_converters, without_steps
 
 
 def _import(program: torch.export.ExportedProgram) -> tvm.IRModule:
-    converters = recurrent_converters(program)
-    if not converters:
-        return from_exported_program(program, unwrap_unit_return_tuple=True)
+    recurrent = recurrent_converters(program)
+    converters = {**recurrent, **quantized_converters(program)}
+    if recurrent:
+        program = without_steps(program, torch.export.default_decompositions())
     return from_exported_program(
-        without_steps(program, torch.export.default_decompositions()),
+        program,
         unwrap_unit_return_tuple=True,
         custom_convert_map=converters,
-        run_ep_decomposition=False,
+        run_ep_decomposition=not recurrent,
     )
 
 
 def read(source: ModelSource) -> tvm.IRModule:
     """Return the exported graph, its weights as constants."""
-    module = _import(torch.export.load(source.path))
+    module = _import(load_program(source.path))
     main = module["main"]
     # TVM's importer renames inputs; these get back the names that the user knows.
     inputs = {old.__chandle__(): relax.Var(name, old.ty) for old, name in zip(main.params, source.inputs, strict=True)}

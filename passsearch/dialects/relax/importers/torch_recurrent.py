@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from tvm import relax
 
+from passsearch.dialects.relax.importers.torch_parameters import parameters
 from passsearch.dialects.relax.recurrence.cell import KINDS, Recurrence
 from passsearch.dialects.relax.recurrence.layer import BATCH_FIRST, Weights, constant, recurrent_layer
 
@@ -27,7 +28,7 @@ _OPERATORS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 def recurrent_converters(program: Any) -> dict[str, Callable[[Any, Any], Any]]:
     """Return the converters of a program's recurrent layers by operator; none unless all of them can be converted."""
     nodes = [node for node in program.graph.nodes if getattr(node.target, "__name__", "") in _OPERATORS]
-    weights = {node.name: tensor for node, tensor in _parameters(program)}
+    weights = parameters(program)
     if not nodes or not all(_fits(node, weights) for node in nodes):
         return {}
     return {
@@ -41,15 +42,6 @@ def without_steps(program: Any, table: Any) -> Any:
     for operator in [each for each in table if getattr(each, "__name__", "") in _OPERATORS]:
         del table[operator]
     return program.run_decompositions(table)
-
-
-def _parameters(program: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the inputs of a program's graph that are parameters or buffers, with their tensors."""
-    signature = program.graph_signature
-    targets = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-    for node in program.graph.nodes:
-        if node.op == "placeholder" and targets.get(node.name) in program.state_dict:
-            yield node, program.state_dict[targets[node.name]]
 
 
 def _fits(node: Any, weights: Mapping[str, Any]) -> bool:
