@@ -22,8 +22,8 @@ _REGISTERS, _FRAME = 0x2F, 0x11
 """Attributes of kernels in ``.nv.info``: registers of a thread, and bytes of its stack."""
 _WITH_VALUES = 4
 """Format of an attribute that a number of bytes follow."""
-_MULTIPLY, _COPY = 0x23C, 0xFAE
-"""The lower twelve bits of HMMA, by which tensor cores multiply 16 bits from sm_75 to sm_90, and of LDGSTS."""
+_MULTIPLY, _MULTIPLY_INTEGERS, _COPY = 0x23C, 0x237, 0xFAE
+"""The lower twelve bits of HMMA and IMMA, by which tensor cores multiply from sm_75 to sm_90, and of LDGSTS."""
 _INSTRUCTION_BYTES = 16
 
 
@@ -36,6 +36,7 @@ class Kernel:
         stack_bytes: Memory of a thread for what registers do not hold: spills, and arrays with open indices.
         shared_bytes: Shared memory of a block, of fixed size.
         tensor_instructions: Instructions for tensor cores in the code.
+        integer_instructions: Those of them that multiply integers.
         copies: Instructions in it that copy into shared memory and do not wait (``cp.async``).
     """
 
@@ -43,6 +44,7 @@ class Kernel:
     stack_bytes: int
     shared_bytes: int
     tensor_instructions: int
+    integer_instructions: int
     copies: int
 
 
@@ -112,7 +114,8 @@ def _kernels(content: bytes, sections: Mapping[str, tuple[int, ...]]) -> Iterato
             words = Counter((content[at] | content[at + 1] << 8) & 0xFFF for at in starts)
             shared = sections.get(f".nv.shared.{name}", (0,) * 10)[5]
             registers, stack = (values.get((name, each), 0) for each in (_REGISTERS, _FRAME))
-            yield name, Kernel(registers, stack, shared, words[_MULTIPLY], words[_COPY])
+            integers = words[_MULTIPLY_INTEGERS]
+            yield name, Kernel(registers, stack, shared, words[_MULTIPLY] + integers, integers, words[_COPY])
 
 
 def _attributes(content: bytes, sections: Mapping[str, tuple[int, ...]]) -> dict[tuple[str, int], int]:

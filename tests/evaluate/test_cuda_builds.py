@@ -83,6 +83,37 @@ def test_a_network_in_float32_multiplies_on_tensor_cores_only_in_tf32(cuda_relax
             assert all(each.stack_bytes == 0 for each in cubin.kernels.values() if each.tensor_instructions)
 
 
+def write_quantised_product(path: Path) -> None:
+    """Write a product of 8 bits with constant weights in ONNX's QDQ form."""
+    nodes = (
+        "a = QuantizeLinear(x, s, z)\n b = DequantizeLinear(a, s, z)\n d = DequantizeLinear(w, s, u)\n"
+        "p = MatMul(b, d)\n q = QuantizeLinear(p, t, z)\n y = DequantizeLinear(q, t, z)"
+    )
+    heads = '<ir_version: 8, opset_import: ["" : 17]> g (float[200, 256] x) => (float[200, 128] y)'
+    model = onnx.parser.parse_model(f"{heads} {{ {nodes} }}")
+    weights = np.random.default_rng(0).integers(-127, 128, (256, 128)).astype(np.int8)
+    values = {"w": weights, "s": np.float32(0.02), "t": np.float32(1), "z": np.uint8(120), "u": np.int8(0)}
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(each), name) for name, each in values.items())
+    onnx.save(model, path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arch", "kernels"), [("sm_75", 0), ("sm_80", 1), ("sm_90", 1)])
+def test_a_quantised_product_multiplies_integers_on_tensor_cores(
+    cuda_relax: Toolchain, cubins: Any, tmp_path: Path, arch: str, kernels: int
+) -> None:
+    path, sequence = tmp_path / "quantised.onnx", load("relax").sequences["integer-schedule-gpu"]
+    write_quantised_product(path)
+    with passsearch.session(path, toolchain=cuda_relax.name, target=f"cuda -arch={arch}", remember=False) as evaluator:
+        built = evaluator.build_candidate(sequence.candidate())
+        assert not isinstance(built, Failure), built
+        (cubin,) = cubins.read_cubins(built.folder / "network.so")
+    found = [each for each in cubin.kernels.values() if each.integer_instructions]
+    assert len(found) == kernels and all(each.stack_bytes == 0 for each in cubin.kernels.values()), cubin.kernels
+    # The terms of a sum are neighbours in both operands, and are copied while others are multiplied.
+    assert all(each.copies for each in found), cubin.kernels
+
+
 @pytest.mark.slow
 def test_every_gpu_sequence_gives_device_code_for_attention(cuda_relax: Toolchain, cubins: Any) -> None:
     check_every_sequence("zoo:bert_tiny", cuda_relax, cubins=cubins, arch="sm_80")

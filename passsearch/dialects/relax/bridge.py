@@ -46,7 +46,13 @@ from passsearch.dialects.shared import (
 )
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.standalone.relax.deployment import cuda_libraries, legalization, resizing
-from passsearch.standalone.relax.deployment.code_generation import CPU, build_config, replace_narrowing, write_library
+from passsearch.standalone.relax.deployment.code_generation import (
+    CPU,
+    build_config,
+    replace_copies,
+    replace_narrowing,
+    write_library,
+)
 from passsearch.standalone.relax.deployment.lowering import has_memory_plan, lower, target_options
 from passsearch.standalone.relax.deployment.separate_weights import separate_weights
 
@@ -58,6 +64,7 @@ class RelaxBridge(JsonFiles):
         legalization.replace_functions()
         resizing.replace_resizes()
         replace_narrowing()
+        replace_copies()
         self.target = parse_target(target, parse=_make_target, errors=COMPILER_ERRORS)
         self.constants = Constants()
         self._cuda_fault = _prepare_cuda(self.target)

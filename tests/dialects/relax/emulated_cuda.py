@@ -50,7 +50,7 @@ struct half2 { half x, y; }; struct nv_bfloat162 { nv_bfloat16 x, y; };
   static inline name##1 make_##name##1(type x) { return {x}; } \
   static inline name##2 make_##name##2(type x, type y) { return {x, y}; } \
   static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
-VECTORS(float, float) VECTORS(unsigned, uint) VECTORS(int, int)
+VECTORS(float, float) VECTORS(unsigned, uint) VECTORS(int, int) VECTORS(uchar, uchar) VECTORS(signed char, char)
 static inline half2 make_half2(half x, half y) { return {x, y}; }
 struct half4 { half x, y, z, w; };
 static inline half4 make_half4(half x, half y, half z, half w) { return {x, y, z, w}; }
@@ -189,6 +189,30 @@ static void multiply_tf32(float **sums, std::vector<unsigned *> factors) {
       }
   });
 }
+// mma.sync.aligned.m16n8k32 of 8 bits, L and R with or without a sign; sums are int32.
+template <class L, class R> static void multiply_integers(int **sums, std::vector<unsigned *> factors) {
+  int lane = current % 32;
+  Warp &warp = warps[current / 32];
+  for (int place = 0; place < 4; ++place) warp.registers[lane][place] = (unsigned *)sums[place];
+  for (int place = 0; place < 6; ++place) warp.registers[lane][4 + place] = factors[place];
+  together([](Warp &warp) {
+    ++multiplications;
+    int left[16][32], right[32][8];
+    for (int lane = 0; lane < 32; ++lane)
+      for (int place = 0; place < 4; ++place) {
+        for (int word = 0; word < 4; ++word)
+          left[lane / 4 + 8 * (word % 2)][4 * (lane % 4) + place + 16 * (word / 2)] =
+              L(*warp.registers[lane][4 + word] >> 8 * place & 0xff);
+        for (int word = 0; word < 2; ++word)
+          right[4 * (lane % 4) + place + 16 * word][lane / 4] = R(*warp.registers[lane][8 + word] >> 8 * place & 0xff);
+      }
+    for (int lane = 0; lane < 32; ++lane)
+      for (int place = 0; place < 4; ++place) {
+        int row = lane / 4 + 8 * (place / 2), column = 2 * (lane % 4) + place % 2;
+        for (int step = 0; step < 32; ++step) *warp.registers[lane][place] += left[row][step] * right[step][column];
+      }
+  });
+}
 // cp.async: a thread's copies happen when it waits for their group, the latest time that is allowed.
 struct Copy { char *into; const char *from; int bytes; };
 static std::vector<std::vector<std::vector<Copy>>> groups;
@@ -275,7 +299,9 @@ class Emulation:
         """
         code = _translate(source[source.index('extern "C" __global__') :])
         found = _KERNEL.findall(source)
-        self.parameters = {name: re.findall(r"(\w+)\* __restrict__ (\w+?)_ptr", text) for name, text in found}
+        self.parameters = {
+            name: re.findall(r"((?:signed )?\w+)\* __restrict__ (\w+?)_ptr", text) for name, text in found
+        }
         entries = "".join(_entry(name, parameters) for name, parameters in self.parameters.items())
         program, library = folder / "kernels.cc", folder / "kernels.so"
         program.write_text(_PREAMBLE + _copies(source) + code + _RUN + entries)
@@ -366,11 +392,14 @@ def _instruction(text: str) -> str:
     if "ldmatrix.sync.aligned.m8n8.x4" in text:
         registers = ", ".join(f"&({each})" for each in operands[:4])
         return f"load_matrices({str('.trans' in text).lower()}, {operands[4]}, {{{registers}}})"
-    found = re.search(r"mma\.sync\.aligned\.m16n8k(8|16)\.row\.col\.f32\.(f16|bf16|tf32)", text)
+    found = re.search(r"mma\.sync\.aligned\.m16n8k(8|16|32)\.row\.col\.[fs]32\.(f16|bf16|tf32|[us]8\.[us]8)", text)
     if found is None:
         raise ValueError(f"not emulated: {text[:80]}")
     sums = ", ".join(f"&({each})" for each in operands[:4])
     factors = ", ".join(f"&({each})" for each in operands[4:-4])
+    if found.group(1) == "32":
+        kinds = ", ".join({"u8": "uint8_t", "s8": "int8_t"}[each] for each in found.group(2).split("."))
+        return f"int *sums[] = {{{sums}}}; multiply_integers<{kinds}>(sums, {{{factors}}})"
     if found.group(2) == "tf32":
         return f"float *sums[] = {{{sums}}}; multiply_tf32(sums, {{{factors}}})"
     kind = {"f16": "half", "bf16": "nv_bfloat16"}[found.group(2)]
@@ -388,9 +417,9 @@ def _closing(text: str, place: int) -> int:
 
 
 def zeros_for(shape: Sequence[int], dtype: str) -> Any:
-    """Return an array for a result, filled with NaN where there is one, so that what is not written shows."""
+    """Return an array for a result, filled with NaN or the largest integer, so that what is not written shows."""
     if dtype == "bfloat16":
         import ml_dtypes
 
         return np.full(shape, np.nan, ml_dtypes.bfloat16)
-    return np.full(shape, np.nan, dtype) if dtype.startswith("float") else np.zeros(shape, dtype)
+    return np.full(shape, np.nan if dtype.startswith("float") else np.iinfo(dtype).max, dtype)

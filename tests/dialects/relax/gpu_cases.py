@@ -67,6 +67,11 @@ def strided(value: Any) -> Any:
     return op.nn.conv2d(value, weights(20, 1, 1, 8), strides=2, data_layout="NHWC", kernel_layout="OHWI")
 
 
+def grouped(value: Any) -> Any:
+    layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
+    return op.nn.relu(op.nn.conv2d(value, weights(32, 3, 3, 8), groups=2, **layouts))
+
+
 def normalised(value: Any) -> Any:
     """Reduce a row to two results at once."""
     return op.nn.layer_norm(value, weights(33), weights(33), axes=[-1])
@@ -99,6 +104,7 @@ NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
     "pooled": (pooled, (1, 8, 9, 9)),
     "largest": (lambda value: op.astype(op.argmax(value, axis=1), "float32"), (5, 7)),
     "transposed": (transposed, (48, 37)),
+    "grouped": (grouped, (1, 9, 9, 16)),
     "squared": (lambda value: op.matmul(value, value), (40, 40)),
 }
 

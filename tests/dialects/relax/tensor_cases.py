@@ -1,4 +1,6 @@
-"""Schedules products in 16 bits and TF32 for tensor cores and prints one JSON line per case; the argument is a folder.
+"""Schedules products in 8 and 16 bits and TF32 for tensor cores and prints one JSON line per case.
+
+The arguments are a folder and the name of a group of cases.
 
 No GPU is needed. What a kernel computes is shown twice and compared with numpy in float64: its scheduled loops run on
 the CPU with the descriptions of the instructions in their place, and the device code that TVM generated is emulated
@@ -23,12 +25,12 @@ import tvm
 import tvm_ffi
 from emulated_cuda import Emulation, zeros_for
 from gpu_cases import CPU, LIMITS, extents, in_turn
-from tvm import relax, s_tir, tirx
+from tvm import relax, s_tir, te, tirx
 from tvm.relax import op, transform
 from tvm.s_tir import TensorIntrin
 
 from passsearch.standalone.relax.deployment import cuda_libraries
-from passsearch.standalone.relax.deployment.code_generation import ASYNC_COPIES
+from passsearch.standalone.relax.deployment.code_generation import ASYNC_COPIES, replace_copies
 from passsearch.standalone.relax.gpu_schedules import ScheduleGPU, instructions
 from passsearch.standalone.relax.gpu_schedules.rules import FLOAT32, TF32
 from passsearch.standalone.relax.gpu_schedules.tensor_products import TensorProducts, capability
@@ -36,7 +38,7 @@ from passsearch.standalone.relax.gpu_schedules.tensor_tiles import TILES, parse_
 
 ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-20}
 """Largest relative deviation by one rounding; of a sum in float32 for results in it."""
-NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "tf32": np.float32}
+NUMPY = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float32": np.float32}
 
 
 FAULTS = {
@@ -140,6 +142,64 @@ def kernels(rows: int, columns: int, terms: int) -> Mapping[str, Kernel]:
     }
 
 
+def in_uint8(sums: Any) -> Any:
+    """Return sums times a scale as integers of 8 bits."""
+    scaled = op.multiply(op.astype(sums, "float32"), relax.const(np.float32(1e-3), "float32"))
+    return op.astype(op.clip(op.add(scaled, relax.const(np.float32(100), "float32")), 0, 255), "uint8")
+
+
+def as_uint8(sums: Any) -> Any:
+    """Return what ``in_uint8`` computes."""
+    scaled = sums.astype("float32") * np.float32(1e-3) + np.float32(100)
+    return np.clip(scaled, 0, 255).astype("uint8").astype("int64")
+
+
+def turned_right(left: Any, right: Any) -> Any:
+    """Return the product of integers with a matrix whose rows are the columns of the result."""
+
+    def compute(left: Any, right: Any) -> Any:
+        k = te.reduce_axis((0, left.shape[1]), "k")
+
+        def total(i: Any, j: Any) -> Any:
+            return te.sum(left[i, k].astype("int32") * right[j, k].astype("int32"), k)
+
+        return te.compute((left.shape[0], right.shape[0]), total, name="product")
+
+    return relax.BlockBuilder.current().call_te(compute, left, right)
+
+
+def integer_kernels(rows: int, columns: int, terms: int) -> Mapping[str, Kernel]:
+    """Return the kinds of kernels of integers, in sizes."""
+    two = ((rows, terms), (terms, columns))
+    exact = {"out_dtype": "int32"}
+    layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_dtype": "int32"}
+    return {
+        "product": Kernel(lambda a, b: op.matmul(a, b, **exact), np.matmul, two),
+        "turned right": Kernel(turned_right, lambda a, b: a @ b.T, ((rows, terms), (columns, terms))),
+        "batched": Kernel(
+            lambda a, b: op.matmul(a, b, **exact), np.matmul, ((2, 3, rows, terms), (2, 3, terms, columns))
+        ),
+        "corrected, scaled": Kernel(
+            lambda a, b, c: in_uint8(op.subtract(op.matmul(a, b, **exact), c)),
+            lambda a, b, c: as_uint8(a @ b - c),
+            (*two, (columns,)),
+        ),
+        "convolution": Kernel(
+            lambda a, b, c: in_uint8(op.subtract(op.nn.conv2d(a, b, padding=1, **layouts), c)),
+            lambda a, b, c: as_uint8(images(a, b, stride=1, padding=1) - c),
+            ((1, 7, 9, terms), (columns, 3, 3, terms), (1, 1, 1, columns)),
+        ),
+        "strided": Kernel(
+            lambda a, b: op.nn.conv2d(a, b, strides=2, **layouts),
+            lambda a, b: images(a, b, stride=2, padding=0),
+            ((2, 9, 9, terms), (columns, 1, 1, terms)),
+        ),
+        "NCHW": Kernel(
+            lambda a, b: op.nn.conv2d(a, b, padding=1, **exact), in_nchw, ((1, terms, 7, 9), (columns, terms, 3, 3))
+        ),
+    }
+
+
 SHORT_RUNS = {
     "patches of 4": patches(24, 3, 4),
     "patches of 16": patches(64, 3, 16),
@@ -157,7 +217,8 @@ SHORT_RUNS = {
 def module_of(kernel: Kernel, dtype: str) -> Any:
     """Return a module whose main calls one kernel that is not scheduled."""
     builder = relax.BlockBuilder()
-    variables = [relax.Var(f"in{place}", relax.TensorType(each, dtype)) for place, each in enumerate(kernel.shapes)]
+    inputs = zip(kernel.shapes, dtypes_of(kernel, dtype), strict=True)
+    variables = [relax.Var(f"in{place}", relax.TensorType(*each)) for place, each in enumerate(inputs)]
     with builder.function("main", variables):
         with builder.dataflow():
             result = builder.emit_output(builder.normalize(kernel.body(*variables)))
@@ -179,8 +240,10 @@ def function_of(module: Any) -> Any:
 @contextmanager
 def descriptions(dtype: str) -> Iterator[None]:
     """Have the descriptions of instructions in place of their code."""
-    names = [instructions.clear(), *(instructions.multiply(dtype, steps=steps) for steps in (8, 16))]
-    names += [instructions.load(place, dtype, transposed=each) for place in (0, 1) for each in (False, True)]
+    two = factors_of(dtype)
+    names = [instructions.clear(each) for each in ("float32", "int32")]
+    names += [instructions.multiply(*two, steps=steps) for steps in (8, 16, 32)]
+    names += [instructions.load(place, two[place], transposed=each) for place in (0, 1) for each in (False, True)]
     kept = {name: TensorIntrin.get(name) for name in names}
     for name, each in kept.items():
         TensorIntrin.register(name, each.desc, each.desc, override=True)
@@ -202,7 +265,7 @@ def without_pipeline(function: Any) -> Any:
 
 def described(function: Any, tile: str | None, arch: str, dtype: str, values: Sequence[Any], result: Any) -> None:
     """Run the scheduled loops of a function on the CPU."""
-    with descriptions(stored(dtype)):
+    with descriptions(dtype):
         rule = TensorProducts(parse_tensor_tile(tile) if tile else None, has_tf32=dtype == TF32)
         schedule = rule.schedule(function, capability(target_for(arch)))
     runnable = in_turn(without_pipeline(schedule.mod["main"])).with_attr("global_symbol", "main")
@@ -224,9 +287,24 @@ def compiled(function: Any, rule: str | None, arch: str, library: Path, precisio
     return module["main"], str(made.mod.imports[0].inspect_source())
 
 
-def stored(dtype: str) -> str:
-    """Return the type of factors in memory."""
-    return FLOAT32 if dtype == TF32 else dtype
+def factors_of(dtype: str) -> tuple[str, str]:
+    """Return the types of both factors in memory: of two names each its own."""
+    left, *others = (FLOAT32 if dtype == TF32 else dtype).split()
+    return left, others[0] if others else left
+
+
+def dtypes_of(kernel: Kernel, dtype: str) -> list[str]:
+    """Return the types of a kernel's inputs: those of both factors, and int32 beside integers."""
+    two = factors_of(dtype)
+    return [*two, *("int32" if "int" in dtype else two[0] for _ in kernel.shapes[2:])]
+
+
+def random_values(random: np.random.Generator, shape: Sequence[int], dtype: str) -> Any:
+    """Return numbers of a type; integers of 8 bits are all there are."""
+    if "int" not in dtype:
+        return (random.standard_normal(shape) / 2).astype(NUMPY[dtype])
+    limits = np.iinfo(dtype) if "int8" in dtype else np.iinfo("int16")
+    return random.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
 def rounded(factors: Any) -> Any:
@@ -260,16 +338,18 @@ def check(
         faults: True to show, too, that device code with faults does not compute the same.
     """
     random = np.random.default_rng(0)
-    function = function_of(module_of(kernel, stored(dtype)))
-    values = [(random.standard_normal(each) / 2).astype(NUMPY[dtype]) for each in kernel.shapes]
-    wide = [each.astype(np.float64) for each in values]
+    function = function_of(module_of(kernel, dtype))
+    inputs = zip(kernel.shapes, dtypes_of(kernel, dtype), strict=True)
+    values = [random_values(random, *each) for each in inputs]
+    wide = [each.astype(np.int64 if "int" in dtype else np.float64) for each in values]
     exact = expected = kernel.reference(*wide)
     if dtype == TF32:
         expected = kernel.reference(*map(rounded, wide[:2]), *wide[2:])
     # The kernel's parameters have the names of main's, but may come in another order.
     ordered = [values[int(each.name.removeprefix("in"))] for each in function.params[:-1]]
     dtypes = str(function.params[-1].dtype)
-    bound = ROUNDING[dtypes] * kernel.roundings * float(np.abs(expected).max())
+    # Integers have no other deviation than a whole one.
+    bound = 0.5 if "int" in dtypes else ROUNDING[dtypes] * kernel.roundings * float(np.abs(expected).max())
     found = zeros_for(expected.shape, dtypes)
     described(function, tile, arch, dtype, ordered, found)
     case: dict[str, object] = {"case": name, "arch": arch, "dtype": dtype, "tile": tile}
@@ -280,7 +360,7 @@ def check(
     for way in ("forwards", "backwards"):
         counts = emulate(source, scheduled, [*ordered, found], backwards=way == "backwards")
         case[way] = float(np.abs(found.astype(np.float64) - expected).max()) / bound
-        found[...] = np.nan
+        found[...] = zeros_for(expected.shape, dtypes)
     planted = {**FAULTS, **(FAULTS_OF_TF32 if dtype == TF32 else {})}
     for fault, lost in planted.items() if faults else ():
         assert re.search(lost, source), f"{fault}: nothing to leave out"
@@ -326,13 +406,27 @@ IN_TF32 = [
     ("strided", (19, 37, 24), TF32, "sm_80", None),
     ("NCHW", (), TF32, "sm_80", None),
 ]
+IN_INTEGERS = [
+    ("corrected, scaled", (33, 40, 144), "uint8 int8", "sm_80", None),
+    ("turned right", (64, 64, 256), "uint8 int8", "sm_90", None),
+    ("turned right", (33, 41, 50), "int8 int8", "sm_80", "1x2x32x16x32x1t"),
+    ("product", (33, 41, 264), "uint8 int8", "sm_90", "2x1x16x32x64x4t"),
+    ("product", (130, 136, 96), "int8 uint8", "sm_89", "2x4x64x32x64x1t"),
+    ("batched", (19, 37, 24), "uint8 uint8", "sm_86", None),
+    ("convolution", (33, 40, 32), "uint8 int8", "sm_80", None),
+    ("convolution", (33, 24, 20), "uint8 int8", "sm_90", "2x1x16x32x32x2t"),
+    ("strided", (19, 37, 24), "uint8 int8", "sm_80", None),
+    ("NCHW", (19, 37, 24), "uint8 int8", "sm_80", None),
+]
 """Kinds, sizes, types, architectures and tiles; the sizes of most are no multiples of a tile, or of a vector."""
 
 if __name__ == "__main__":
     cuda_libraries.prepare("cc")
-    folder_of_files, group = Path(sys.argv[1]), {"few": FEW, "many": MANY, "tf32": IN_TF32}[sys.argv[2]]
+    replace_copies()
+    groups = {"few": FEW, "many": MANY, "tf32": IN_TF32, "integers": IN_INTEGERS}
+    folder_of_files, group = Path(sys.argv[1]), groups[sys.argv[2]]
     for kind, sizes, dtype, arch, tile in group:
-        kernel = kernels(*sizes)[kind] if sizes else SHORT_RUNS[kind]
-        is_first = (kind, sizes, dtype, arch, tile) in (FEW[0], IN_TF32[0])
-        case = check(kind, kernel, dtype=dtype, arch=arch, tile=tile, folder=folder_of_files, faults=is_first)
+        kinds = (integer_kernels if "int" in dtype else kernels)(*sizes) if sizes else SHORT_RUNS
+        is_first = (kind, sizes, dtype, arch, tile) in (FEW[0], IN_TF32[0], IN_INTEGERS[0])
+        case = check(kind, kinds[kind], dtype=dtype, arch=arch, tile=tile, folder=folder_of_files, faults=is_first)
         print(json.dumps(case), flush=True)

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from integer_networks import FAULTY, write
+from integer_networks import FAULTY, networks, write
 
 from passsearch.toolchain import Toolchain
 from passsearch.toolchain.install import installed_frameworks
@@ -44,6 +44,26 @@ def test_integer_networks_give_the_outputs_of_onnx_runtime(cases: Any, tmp_path:
     faults = {name: case["mean"] for name, case in results.items() if name.startswith("fault")}
     assert len(faults) == 2 * len({*FAULTY} & {*names}) > 0
     assert {name: mean for name, mean in faults.items() if mean <= LARGEST_MEAN} == {}
+
+
+ON_TENSOR_CORES = {"product": 1, "product odd": 1, "conv": 1, "conv odd": 1, "residual": 2, "QLinearMatMul": 1}
+"""Products of networks that GPUs multiply on tensor cores."""
+IN_LOOPS = ("attention", "conv groups", "depthwise")
+"""Networks whose product has 16 bits, groups, or one term for each place of a window."""
+
+
+@pytest.mark.slow
+def test_integer_networks_give_the_outputs_of_onnx_runtime_on_gpus(cases: Any, tmp_path: Path) -> None:
+    for name, network in networks():
+        if name in ON_TENSOR_CORES or name in IN_LOOPS:
+            network.save(tmp_path / f"{name}.onnx")
+    results = cases("integer_gpu_cases.py", str(tmp_path))
+    assert all(case["largest"] <= 1.01 and case["mean"] < 0.01 for case in results), results
+    found = {(case["case"], case["capability"]): (case["tensor"], case["others"]) for case in results}
+    for name in (*ON_TENSOR_CORES, *IN_LOOPS):
+        tensor = ON_TENSOR_CORES.get(name, 0)
+        assert found[name, 80] == (tensor, 0 if tensor else 1), name
+        assert found[name, 75] == (0, tensor or 1), name
 
 
 def test_modules_that_pytorch_quantised_run_in_integers(cases: Any, relax: Toolchain) -> None:

@@ -15,6 +15,7 @@ SIZES = {
     "convolution, {}": [[[4, 128]]],
     "residual, {}": [[[4, 128]]],
     "strided, {}": [[[2, 128]]],
+    "grouped, {}": [[[2, 1024], [2, 1024]]],
     "swish, {}": [[[9, 128]]],
     "squared, {}": [[[6, 128]]],
     "batched, {}": [[[6, 128]], TRANSPOSITION],

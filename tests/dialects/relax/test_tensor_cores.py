@@ -1,4 +1,4 @@
-"""Products in 16 bits and TF32 run on tensor cores, compute the same, and their code fits a multiprocessor."""
+"""Products in 8 bits, 16 bits and TF32 run on tensor cores, compute the same, and their code fits a multiprocessor."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +27,8 @@ def check(cases: Any, cuda_relax: Any, load_benchmark: Callable[[str], Any], tmp
             (cubin,) = load_benchmark("gpu.cubins").read_cubins(tmp_path / case["file"])
             assert cubin.arch == case["arch"]
             assert any(kernel.tensor_instructions for kernel in cubin.kernels.values()), case
+            integers = sum(kernel.integer_instructions for kernel in cubin.kernels.values())
+            assert (integers > 0) == ("int" in case["dtype"]), case
             for kernel in cubin.kernels.values():
                 assert kernel.stack_bytes == 0 and kernel.registers <= MOST_REGISTERS, (case, kernel)
                 assert kernel.shared_bytes <= MOST_SHARED_BYTES, (case, kernel)
@@ -49,6 +51,16 @@ def test_products_in_tf32_compute_the_same_on_rounded_factors(check: Callable[[s
     assert len(others) == 8 and first["copies"] > 0
     faults = [name for name in first if name.startswith("with")]
     assert len(faults) == 4 and not any(first[name] for name in faults), first
+
+
+@pytest.mark.slow
+def test_products_of_integers_are_exact_on_tensor_cores(check: Callable[[str], Any]) -> None:
+    first, *others = found = check("integers")
+    assert len(others) == 9 and first["copies"] > 0
+    assert all(case[way] == 0 for case in found for way in ("described", "forwards", "backwards")), found
+    faults = [name for name in first if name.startswith("with")]
+    assert len(faults) == 3 and not any(first[name] for name in faults), first
+    assert {case["dtype"] for case in found} == {"uint8 int8", "int8 int8", "int8 uint8", "uint8 uint8"}
 
 
 @pytest.mark.slow

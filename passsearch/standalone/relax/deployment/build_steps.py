@@ -33,6 +33,7 @@ class Relax:
         legalization.replace_functions()
         resizing.replace_resizes()
         code_generation.replace_narrowing()
+        code_generation.replace_copies()
 
     def parse_target(self, text: str) -> Any:
         """Return the target of a kind with options, a tag or JSON."""

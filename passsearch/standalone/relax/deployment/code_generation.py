@@ -6,6 +6,9 @@ way.
 LLVM 22 makes wrong vectors of ``data[base + i % 8]`` with places of 32 bits: it checks that the sum does not wrap, and
 not that ``i`` in three bits does not, and reads beyond the remainder. ``Tile`` makes such places. Functions with
 remainders of powers of two keep places of 64 bits, for which LLVM checks both.
+
+On CUDA, TVM 0.27 makes ``cp.async`` of copies that have 0 outside of an array for floats only, and its code for vectors
+of more than four equal integers of 8 bits does not compile.
 """
 
 import functools
@@ -20,7 +23,7 @@ from typing import Any, TypeVar
 
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax, s_tir, tirx
 
 CPU = "cpu"
 """Key of the targets whose kernels are modules of their own. A GPU's stay in one module, because NVRTC compiles
@@ -38,6 +41,9 @@ C_LANGUAGE = "passsearch.c_language"
 
 ASYNC_COPIES = "tirx.use_async_copy"
 """Option of TVM's builds: copies that a schedule marks for it become ``cp.async`` of CUDA."""
+
+IF_THEN_ELSE = "prim.if_then_else"
+NARROW_INTEGERS, WORD_BYTES = ("int8", "uint8"), 4
 
 _OPENMP = re.compile(r'#\s*pragma\s+omp|_Pragma\(\s*"omp|omp\.h')
 
@@ -61,6 +67,67 @@ def replace_narrowing() -> None:
 
     # The list of TVM's passes has no place for others; it takes this one by name.
     tirx.transform.NarrowDataType = narrow_others
+
+
+@functools.cache
+def replace_copies() -> None:
+    """Let TVM's builds, from now on, copy integers into shared memory as they copy floats."""
+    inject = s_tir.transform.InjectPTXAsyncCopy
+
+    def inject_all() -> tvm.transform.Pass:
+        @tvm.transform.module_pass(opt_level=0, name="InjectPTXAsyncCopy")  # type: ignore[untyped-decorator]
+        def injected(module: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
+            module = inject()(_mapped(module, tvm.ir.Call, _with_float_zero))
+            return _mapped(_mapped(module, tvm.ir.Call, _with_integer_zero), tirx.Broadcast, _in_words)
+
+        return injected
+
+    s_tir.transform.InjectPTXAsyncCopy = inject_all
+
+
+def _mapped(module: Any, kind: type, replace: Callable[[Any], Any]) -> Any:
+    """Return a module with other nodes of a kind in the bodies of its functions."""
+    changed = {
+        name: each.with_body(tvm_ffi.structural_map(each.body, (kind, replace)))
+        for name, each in module.functions_items()
+        if isinstance(each, tirx.PrimFunc)
+    }
+    module = module.clone()
+    module.update(tvm.IRModule(changed))
+    return module
+
+
+def _with_float_zero(call: Any) -> Any:
+    """Return a choice between a value and an integer 0 as one with 0.0, which TVM's pass looks for."""
+    return _with_zero(call, tirx.IntImm, lambda _: tirx.FloatImm("float32", 0.0))
+
+
+def _with_integer_zero(call: Any) -> Any:
+    """Return what ``_with_float_zero`` was called with."""
+    return _with_zero(call, tirx.FloatImm, lambda dtype: tirx.const(0, dtype))
+
+
+def _with_zero(call: Any, old: Any, new: Callable[[str], Any]) -> Any:
+    if getattr(call.op, "name", "") != IF_THEN_ELSE:
+        return call
+    dtype, _, lanes = str(call.ty).partition("x")
+    condition, value, other = call.args
+    number = other.value if isinstance(other, tirx.Broadcast) else other
+    if dtype not in NARROW_INTEGERS or not isinstance(number, old) or number.value != 0:
+        return call
+    zero = tirx.Broadcast(new(dtype), int(lanes)) if lanes else new(dtype)
+    return tvm.ir.Call(call.op, [condition, value, zero], ret_ty=call.ty)
+
+
+def _in_words(vector: Any) -> Any:
+    """Return a vector of more than four equal integers of 8 bits as words."""
+    dtype, lanes = str(vector.value.ty), int(vector.lanes)
+    is_narrow = dtype in NARROW_INTEGERS and isinstance(vector.value, tirx.IntImm)
+    if not is_narrow or lanes <= WORD_BYTES or lanes % WORD_BYTES:
+        return vector
+    word = int.from_bytes(bytes([vector.value.value % 256]) * WORD_BYTES, "little", signed=True)
+    words = tirx.Broadcast(tirx.IntImm("int32", word), lanes // WORD_BYTES)
+    return tirx.reinterpret(f"{dtype}x{lanes}", words)
 
 
 def build_config(config: Mapping[str, Any], target: tvm.target.Target) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 * TVM has no layer norm of 64 bits.
 * Products, convolutions, sums and what is computed from sums add numbers of 16 bits in 16 bits. On a CPU, they are
   added in 32 bits here, as by ONNX Runtime and PyTorch; a GPU's kernels choose that themselves.
+* Constant weights of 8 bits are transposed for a GPU, so that the terms of a sum are neighbours in memory.
 * The largest of numbers that are all minus infinity becomes the lowest finite number, from which TVM starts, and the
   smallest likewise. Here both start from infinity. Their place is -1 then; here it is 0.
 * A softmax divides each exponential by the sum. Here it multiplies by the reciprocal on a CPU.
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, te, tirx, topi
@@ -36,7 +38,8 @@ PLACES = "passsearch.places"
 
 NARROW = ("float16", "bfloat16")
 POOLS = ("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d")
-PRODUCTS = ("relax.matmul", *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")))
+MATMUL = "relax.matmul"
+PRODUCTS = (MATMUL, *(f"relax.nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose")))
 """Operators with a type of their own for sums."""
 
 SUMS = (
@@ -93,17 +96,23 @@ class _OtherAttributes:
 
 
 def _is_cpu() -> bool:
+    return _is_for("cpu")
+
+
+def _is_for(key: str) -> bool:
     target = tvm.target.Target.current()
-    return target is not None and "cpu" in target.keys
+    return target is not None and key in target.keys
 
 
 def _replace_product(name: str) -> None:
-    """Register an operator's function that adds products of 16 bits in 32 bits on a CPU."""
+    """Register an operator's function for products of 16 bits on a CPU, and of 8 bits with weights on a GPU."""
     original = tvm.ir.Op.get(name).get_attr(ATTRIBUTE)
     assert original is not None, f"{name} is not lowered by LegalizeOps"
 
     def legalize(builder: Any, call: Any) -> Any:
         dtype = str(call.ty.dtype)
+        if name == MATMUL and _has_weights_of_8_bits(call) and _is_for("gpu"):
+            return _with_transposed_weights(builder, call)
         if dtype not in NARROW or not _is_cpu():
             return original(builder, call)
         attributes = _OtherAttributes(call.attrs, out_dtype="float32")
@@ -116,6 +125,31 @@ def _replace_product(name: str) -> None:
         return call if result is wide else result
 
     tvm.ir.register_op_attr(name, ATTRIBUTE, legalize, level=LEVEL)
+
+
+def _has_weights_of_8_bits(call: Any) -> bool:
+    """Return True for a product of 8 bits with one constant matrix, and with sums of 32 bits."""
+    weights = call.args[1]
+    is_matrix = isinstance(weights, tvm.ir.GenericConst) and len(weights.ty.shape) == 2
+    is_narrow = all(str(each.ty.dtype) in ("int8", "uint8") for each in call.args)
+    return is_matrix and is_narrow and str(call.ty.dtype) == "int32"
+
+
+def _with_transposed_weights(builder: Any, call: Any) -> Any:
+    """Return the call of a product whose constant weights have the terms of a sum as neighbours."""
+
+    def matmul(data: Any, columns: Any) -> Any:
+        step = te.reduce_axis((0, data.shape[-1]), "k")
+
+        def total(*index: Any) -> Any:
+            *rows, column = index
+            return te.sum(data(*rows, step).astype("int32") * columns(column, step).astype("int32"), step)
+
+        return te.compute((*data.shape[:-1], columns.shape[0]), total, name="matmul")
+
+    data, weights = call.args
+    transposed = relax.const(np.ascontiguousarray(weights.value.numpy().T), str(weights.ty.dtype))
+    return builder.call_te(matmul, data, transposed, primfunc_name_hint="matmul")
 
 
 def _rounded(compute: Any, dtype: str) -> Any:

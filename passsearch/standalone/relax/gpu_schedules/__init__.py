@@ -5,8 +5,8 @@
    memory by neighbouring threads, and each thread adds up some rows and columns in registers. A product with fewer
    tiles than the device has multiprocessors has its sum split; a second kernel adds the parts.
 2. A product of fixed sizes in float16 or bfloat16 is computed so by tensor cores, from sm_75 and sm_80 on, and one in
-   float32 with ``precision=tf32``, from sm_80 on. Sums are float32 (``tensor_products.py``, ``tensor_tiles.py``,
-   ``instructions.py``).
+   float32 with ``precision=tf32``, from sm_80 on. Sums are float32. One of integers of 8 bits, with or without a sign,
+   has sums of int32, from sm_80 on (``tensor_products.py``, ``tensor_tiles.py``, ``instructions.py``).
 3. A short sum, as that of a depthwise convolution, is computed by one thread for each result (``sums.py``).
 4. Everything else goes to DLight's rules in TVM's order: matrix times vector, reductions, and a fallback that gives
    each element a thread.

@@ -114,3 +114,16 @@ def sums_products(function: Any) -> bool:
 
     tvm_ffi.structural_walk(function.body, (s_tir.stmt.SBlock, visit))
     return found
+
+
+def has_groups(function: Any) -> bool:
+    """Return True for a sum of products that divides places of its results, as a convolution of groups does."""
+    found: list[Any] = []
+
+    def visit(block: Any) -> None:
+        if block.init is not None and len(block.reads) > 1:
+            for each in block.reads:
+                tvm_ffi.structural_walk(each, (tirx.FloorDiv, found.append))
+
+    tvm_ffi.structural_walk(function.body, (s_tir.stmt.SBlock, visit))
+    return bool(found)

@@ -1,4 +1,4 @@
-"""The rule for products of matrices in 16 bits, or in TF32, by tensor cores, with sums in float32."""
+"""The rule for products of matrices by tensor cores: in 16 bits or TF32 with sums in float32, in 8 bits in int32."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from tvm import s_tir, tirx
 from tvm.s_tir.dlight.analysis import get_root_block
 from tvm.s_tir.dlight.gpu.matmul import get_index_map, get_reduction_blocks
 
-from .instructions import TYPES, keep_in_registers
+from .instructions import TYPES, VECTOR_BYTES, bytes_of, keep_in_registers, steps_of, sums_of
 from .sums import is_bound, is_sum_innermost, multiplies_and_adds, normalise
-from .tensor_tiles import MOST_SHARED_BYTES, VECTOR_BYTES, TensorTile, bytes_of, usual_tensor_tile
+from .tensor_tiles import MOST_SHARED_BYTES, TensorTile, usual_tensor_tile
 from .vectors import has_wide_indices
 
-FIRST = {"float16": 75, "bfloat16": 80, "float32": 80}
-"""The first compute capability, times ten, whose tensor cores multiply a type, float32 as TF32."""
+FIRST = {"float16": 75, "bfloat16": 80, "float32": 80, "int8": 80, "uint8": 80}
+"""The first compute capability, times ten, whose tensor cores multiply a type, float32 as TF32.
+
+Those of sm_75 multiply 8 bits too, by an instruction of other tiles (``mma.m8n8k16``).
+"""
 
 AMPERE = 80
 """The first compute capability, times ten, that adds 16 terms at once, and copies into shared memory on its own."""
 
 
 class TensorProducts:
-    """A rule for products of matrices of fixed sizes in float16 or bfloat16, and in float32 where TF32 is allowed.
+    """A rule for products of matrices of fixed sizes in float16, bfloat16 or 8 bits, and in float32 as TF32 if allowed.
 
-    Sums are float32, whatever the function says, and rounded once. The tensor cores of an A100 add them so at the same
-    rate (NVIDIA A100 Tensor Core GPU Architecture, 2020).
+    Sums of floats are float32, whatever the function says, and rounded once. The tensor cores of an A100 add them so at
+    the same rate (NVIDIA A100 Tensor Core GPU Architecture, 2020). Sums of integers are int32; either factor
+    may have a sign.
     """
 
     def __init__(self, tile: TensorTile | None = None, *, has_tf32: bool = False) -> None:
@@ -54,7 +58,7 @@ class TensorProducts:
         Raises:
             tvm.s_tir.ScheduleError: What comes after the sum cannot be moved into its loops.
         """
-        for shorter in ((1, 1), (2, 1), (2, 2)):
+        for shorter in ((1, 1), (2, 1), (2, 2), (4, 4)):
             schedule = self._schedule(function, capability, shorter)
             if schedule is None or not has_wide_indices(schedule.mod["main"]):
                 return schedule
@@ -73,28 +77,34 @@ class TensorProducts:
         block = schedule.get(sums[0])
         if not multiplies_and_adds(block) or get_index_map(block) is None:
             return None
-        dtypes = {str(each.source.dtype) for each in block.reads}
-        (dtype,) = dtypes if len(dtypes) == 1 else ("",)
+        dtypes = [str(each.source.dtype) for each in block.reads]
         fixed = all(isinstance(each.dom.extent, tirx.IntImm) for each in block.iter_vars)
-        if dtype not in TYPES or capability < FIRST[dtype] or not fixed:
+        if not fixed or not self._has_instruction(dtypes, str(block.writes[0].source.dtype), capability):
             return None
-        if dtype == "float32" and not self.has_tf32:
-            return None
-        if str(block.writes[0].source.dtype) != "float32":
+        if str(block.writes[0].source.dtype) != sums_of(dtypes[0]):
             schedule = s_tir.Schedule(_add_in_float32(schedule, sums[0]))
         (main,) = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
         inner = [is_sum_innermost(schedule.get(main), place) for place in (0, 1)]
         normalise(schedule, main)
         sizes = [int(schedule.get(loop).extent) for loop in schedule.get_loops(main)]
-        tile, item_bytes = self.tile or usual_tensor_tile(sizes, dtype), bytes_of(dtype)
-        if tile.shared_bytes(item_bytes) > MOST_SHARED_BYTES:
+        tile, item_bytes = self.tile or usual_tensor_tile(sizes, dtypes[0]), bytes_of(dtypes[0])
+        if tile.shared_bytes(item_bytes) > MOST_SHARED_BYTES or tile.steps % steps_of(dtypes[0]):
             return None
         is_new = capability >= AMPERE
-        steps = 16 if is_new and item_bytes == 2 else 8
+        steps = 32 // item_bytes if is_new else 8
         longest = VECTOR_BYTES // item_bytes
         most = (longest // shorter[0], longest // shorter[1])
-        found = tile.apply(schedule, main, inner, dtype=dtype, steps=steps, has_copies=is_new, most=most)
+        factors: Any = {"dtypes": tuple(dtypes), "steps": steps, "most": most}
+        found = tile.apply(schedule, main, inner, has_copies=is_new, **factors)
         return found if found is not None and is_bound(found) else None
+
+    def _has_instruction(self, dtypes: list[str], sum_type: str, capability: int) -> bool:
+        """Return True if tensor cores multiply factors of these types; sums of floats are widened, others are not."""
+        if len(dtypes) != 2 or not all(each in TYPES and capability >= FIRST[each] for each in dtypes):
+            return False
+        if all(sums_of(each) == "int32" for each in dtypes):
+            return sum_type == "int32"
+        return dtypes[0] == dtypes[1] and (self.has_tf32 or dtypes[0] != "float32")
 
 
 def capability(target: Any) -> int:

@@ -11,13 +11,22 @@ from typing import Any
 
 from tvm.s_tir.dlight.gpu.matmul import auto_inline_consumer_chain, auto_inline_producers
 
-from .instructions import EDGE, WARP, clear, load, multiply, place_factor, place_sum
+from .instructions import (
+    EDGE,
+    VECTOR_BYTES,
+    WARP,
+    bytes_of,
+    clear,
+    load,
+    multiply,
+    place_factor,
+    place_sum,
+    steps_of,
+    sums_of,
+)
 from .sums import sum_in_threads
 from .tiles import MULTIPROCESSORS
 from .vectors import count_neighbours
-
-VECTOR_BYTES = 16
-"""Bytes that one instruction reads or writes at most."""
 
 LEAST_COPY_BYTES = 4
 """The least that ``cp.async`` copies."""
@@ -31,8 +40,8 @@ MOST_SHARED_BYTES = 49_152
 PRODUCTS, SHARED_BYTES, LOADED_BYTES = 1024, 128, 47
 """Products of 16 bits, bytes from shared memory, and bytes from the second-level cache, a clock and multiprocessor.
 
-Those of an A100 (NVIDIA A100 Tensor Core GPU Architecture, 2020), which multiplies half as many factors in TF32; the
-last is 5,120 bytes for 108 multiprocessors.
+Those of an A100 (NVIDIA A100 Tensor Core GPU Architecture, 2020), which multiplies half as many factors in TF32 and
+twice as many in 8 bits; the last is 5,120 bytes for 108 multiprocessors.
 """
 
 LAUNCH = 3000
@@ -48,14 +57,14 @@ class TensorTile:
     ``ldmatrix`` reads at once lie in different banks. Those of TF32 whose neighbours are no steps of the sum are an odd
     multiple of 32 bytes apart, because threads read single values of four of them. From sm_80 on, the next steps are
     copied while the present ones are multiplied. Sums are float32 and stay in registers; what comes after them is
-    computed before they are written.
+    computed before they are written. Sums of factors in 8 bits are int32.
 
     Attributes:
         row_warps: Warps of a block along i.
         column_warps: Warps of a block along j.
         rows: Results of a warp along i, a multiple of 16.
         columns: Results of a warp along j, a multiple of 16.
-        steps: Terms of the sum that are in shared memory together, a multiple of 16.
+        steps: Terms of the sum that are in shared memory together, a multiple of 16, or of 32 in 8 bits.
         parts: Number of parts of the sum, which different blocks compute.
     """
 
@@ -76,7 +85,8 @@ class TensorTile:
         Args:
             item_bytes: Bytes of a factor.
         """
-        sizes, padding = (self.row_warps * self.rows, self.column_warps * self.columns), 8
+        sizes = (self.row_warps * self.rows, self.column_warps * self.columns)
+        padding = max(VECTOR_BYTES // item_bytes, 8)
         return sum(item_bytes * max(size * (self.steps + padding), (size + padding) * self.steps) for size in sizes)
 
     def apply(
@@ -85,7 +95,7 @@ class TensorTile:
         main: Any,
         inner: list[bool],
         *,
-        dtype: str,
+        dtypes: tuple[str, str],
         steps: int,
         has_copies: bool,
         most: tuple[int, int],
@@ -94,9 +104,9 @@ class TensorTile:
 
         Args:
             schedule: The schedule so far.
-            main: Block that multiplies two matrices and adds in float32.
+            main: Block that multiplies two matrices and adds in float32 or int32.
             inner: For A and B, True if values that follow each other along k are neighbours in memory.
-            dtype: Type of the factors.
+            dtypes: Types of A and B.
             steps: Terms of the sum that an instruction of the device adds at once.
             has_copies: True if the device copies into shared memory while it computes (``cp.async``).
             most: Values of A and B that a thread loads at once at most.
@@ -112,7 +122,8 @@ class TensorTile:
         column_block, column_warp, column, second = schedule.split(
             j, [None, self.column_warps, self.columns // EDGE, EDGE]
         )
-        outer, middle, step = schedule.split(k, [None, self.steps // EDGE, EDGE])
+        edge = steps_of(dtypes[0])
+        outer, middle, step = schedule.split(k, [None, self.steps // edge, edge])
         order = (row_block, column_block, row_warp, column_warp, outer, middle, row, column, first, second, step)
         schedule.reorder(*parts, batch, *order)
         # Images have many rows, and CUDA has at most 65,535 blocks along y.
@@ -122,14 +133,14 @@ class TensorTile:
         schedule.bind(column_warp, "threadIdx.y")
         instructions, widths = {}, []
         for place, size in enumerate(tile[:2]):
-            form: Any = {"inner": inner[place], "dtype": dtype}
+            form: Any = {"inner": inner[place], "dtype": dtypes[place]}
             widths.append(self._load_shared(schedule, main, place, outer, size=size, most=most[place], **form))
             loop = self._load_registers(schedule, main, place, middle, **form)
-            instructions[loop] = load(place, dtype, transposed=not inner[place])
+            instructions[loop] = load(place, dtypes[place], transposed=not inner[place])
         result = self._write(schedule, main, column_warp)
         rounds = int(schedule.get(outer).extent)
         begin = schedule.decompose_reduction(main, outer)
-        item_bytes = bytes_of(dtype)
+        item_bytes = bytes_of(dtypes[0])
         can_copy = has_copies and max(widths) * item_bytes >= LEAST_COPY_BYTES
         if can_copy and rounds > 1 and 2 * self.shared_bytes(item_bytes) <= MOST_SHARED_BYTES:
             # Both operands of the next steps are copied while the present ones are multiplied.
@@ -142,7 +153,8 @@ class TensorTile:
             auto_inline_consumer_chain(schedule, result)
         elif not sum_in_threads(schedule, total):
             return None
-        instructions |= {schedule.get_loops(begin)[-2]: clear(), first: multiply(dtype, steps=steps)}
+        instructions[schedule.get_loops(begin)[-2]] = clear(sums_of(dtypes[0]))
+        instructions[first] = multiply(*dtypes, steps=steps)
         # The last step: blocks that an instruction replaces are not found any more.
         for loop, name in instructions.items():
             schedule.tensorize(loop, name)
@@ -191,8 +203,9 @@ class TensorTile:
         block = schedule.cache_read(main, place, "warp")
         schedule.compute_at(block, middle, preserve_unit_loops=True)
         *_, first, second = schedule.get_loops(block)
-        tiles = _split_tiles(schedule, first, second)
-        where = _in_registers(place_factor(place, dtype), transposed=not inner)
+        edge = steps_of(dtype)
+        tiles = _split_tiles(schedule, first, second, (EDGE, edge) if inner else (edge, EDGE))
+        where = _in_registers(place_factor(place, dtype), edge, transposed=not inner)
         schedule.transform_layout(block, ("write", 0), where)
         return tiles
 
@@ -202,7 +215,7 @@ class TensorTile:
         result = schedule.cache_write(main, 0, "warp")
         own = schedule.cache_read(result, 0, "warp")
         for block, side in ((main, "write"), (own, "write")):
-            schedule.transform_layout(block, (side, 0), _in_registers(place_sum))
+            schedule.transform_layout(block, (side, 0), _in_registers(place_sum, EDGE))
         for block in (own, result):
             schedule.reverse_compute_at(block, warp, preserve_unit_loops=True)
             *_, first, second = schedule.get_loops(block)
@@ -241,15 +254,10 @@ PARTS = (1, 2, 4, 8)
 """Numbers of parts of a sum that are considered."""
 
 
-def bytes_of(dtype: str) -> int:
-    """Return the bytes of a factor."""
-    return 4 if dtype == "float32" else 2
-
-
-def _split_tiles(schedule: Any, first: Any, second: Any) -> Any:
-    """Split two loops into tiles of 16 by 16; return the loop over the rows of a tile."""
-    rows, row = schedule.split(first, [None, EDGE])
-    columns, column = schedule.split(second, [None, EDGE])
+def _split_tiles(schedule: Any, first: Any, second: Any, sizes: tuple[int, int]) -> Any:
+    """Split two loops into tiles of these sizes; return the loop over the rows of a tile."""
+    rows, row = schedule.split(first, [None, sizes[0]])
+    columns, column = schedule.split(second, [None, sizes[1]])
     schedule.reorder(rows, columns, row, column)
     schedule.unroll(rows)
     schedule.unroll(columns)
@@ -257,15 +265,21 @@ def _split_tiles(schedule: Any, first: Any, second: Any) -> Any:
 
 
 def _in_registers(
-    place: Callable[[Any, Any], tuple[Any, Any]], *, transposed: bool = False
+    place: Callable[[Any, Any], tuple[Any, Any]], columns: int, *, transposed: bool = False
 ) -> Callable[..., tuple[Any, ...]]:
-    """Return where values of matrices are in the registers of a warp: tile, thread, and place in its registers."""
+    """Return where values of matrices are in the registers of a warp: tile, thread, and place in its registers.
+
+    Args:
+        place: Thread and place of a value of a tile by row and column.
+        columns: Columns of a tile, or steps of the sum.
+        transposed: True if the matrices have rows as columns.
+    """
 
     def where(*index: Any) -> tuple[Any, ...]:
         *outer, row, column = index
         if transposed:
             row, column = column, row
-        return (*outer, row // EDGE, column // EDGE, *place(row % EDGE, column % EDGE))
+        return (*outer, row // EDGE, column // columns, *place(row % EDGE, column % columns))
 
     return where
 
