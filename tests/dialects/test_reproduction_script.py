@@ -3,6 +3,7 @@
 import ast
 import builtins
 
+import numpy as np
 import pytest
 
 from passsearch.dialects import DIALECTS
@@ -18,6 +19,7 @@ from passsearch.dialects.reproduction import (
     script_text,
 )
 from passsearch.dialects.reproduction.script import MOST_LINES
+from passsearch.dialects.reproduction.template import deviation
 
 SIDE = {"passes": [["FoldConstant", "tvm.relax.transform:FoldConstant", {}]], "build": {"opt_level": 3}}
 FAULT = {"target": "llvm -mcpu=x", "bridge": "a:b", "threads": 2, "sides": [SIDE, SIDE]}
@@ -54,3 +56,10 @@ def test_a_script_states_the_passes_and_nothing_that_it_does_not_read() -> None:
     script = script_text(ScriptForm(CRASH, SECOND, "relax"), FAULT)
     assert "tvm.relax.transform:FoldConstant" in script
     assert "threads" not in script and "onnxruntime" not in script
+
+
+def test_outputs_of_another_shape_deviate_like_those_that_are_not_finite() -> None:
+    output = np.ones((1, 2, 4, 3), "float32")
+    assert deviation([output], [output]) == 0.0
+    for other in ((1, 4, 4, 3), (1, 2, 4, 1)):  # numpy does not broadcast the first, but the second
+        assert deviation([output], [np.ones(other, "float32")]) == 1e30
