@@ -22,6 +22,7 @@ def test_every_script_is_short_and_on_the_page() -> None:
     assert [script.name for script in SCRIPTS if len(script.read_text().splitlines()) > MOST_LINES] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_the_fault_is_still_there(script: Path, relax: Toolchain, tmp_path: Path) -> None:
     if script.stem == "tile" and "avx2" not in Path("/proc/cpuinfo").read_text():
