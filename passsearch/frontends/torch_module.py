@@ -25,7 +25,7 @@ import onnx
 import torch
 
 from passsearch.core import DeclaredInput, TensorType, require_trust
-from passsearch.core.torch_program import load_program
+from passsearch.core.torch_program import register_operators
 from passsearch.dialects.onnx_widening import has_halves
 from passsearch.errors import UserError
 from passsearch.frontends import onnx_file, torchscript_file
@@ -111,7 +111,8 @@ def from_archive(path: Path, request: ModelRequest) -> ModelFile:
         require_trust(request.source, [reason], trust=request.trust, otherwise="export it as ONNX")
     try:
         with _safe_load(request):
-            program = load_program(path)
+            register_operators(path)
+            program = torch.export.load(path)
     except (*_ERRORS, OSError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
         raise UserError(
             f"Cannot read `{request.source}` as a torch.export archive ({first_line(error)}); "

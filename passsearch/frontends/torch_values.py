@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core.torch_program import load_program
+from passsearch.core.torch_program import register_operators
 from passsearch.dialects.contract import SourceNetwork
 from passsearch.frontends.model_file import ModelFile, digest_files
 from passsearch.frontends.onnx_values import NodeValue
@@ -26,7 +26,8 @@ def with_all_program_values(file: ModelFile, folder: Path) -> tuple[ModelFile, t
     from passsearch.frontends.source_runtimes.torch_runtime import AllValues, TorchModule
     from passsearch.frontends.torch_call import program_call
 
-    every = AllValues(load_program(file.path).module())
+    register_operators(file.path)
+    every = AllValues(torch.export.load(file.path).module())
     tensors = {name: torch.zeros(kind.shape, dtype=getattr(torch, kind.dtype)) for name, kind in file.inputs.items()}
     path = folder / "all-values.pt2"
     torch.export.save(torch.export.export(every, tuple(tensors.values()), strict=False), path)

@@ -5,7 +5,7 @@ from threading import local
 from typing import Any
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.core.torch_program import load_program
+from passsearch.core.torch_program import register_operators
 from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, KernelCall, Request
 
 ENVIRONMENT = EngineEnvironment(
@@ -168,7 +168,10 @@ class _Recording:
 def _load(model: str, *, dtype: Any) -> Any:
     """Return the module of a file of ``torch.export``, of TorchScript, or of ONNX, ready for inference."""
     if model.endswith(".pt2"):
-        return load_program(model).module()
+        import torch
+
+        register_operators(model)
+        return torch.export.load(model).module()
     if model.endswith(".pt"):
         import torch
 

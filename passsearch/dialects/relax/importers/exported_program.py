@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax.frontend.torch import from_exported_program
 
-from passsearch.core.torch_program import load_program
+from passsearch.core.torch_program import register_operators
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.importers.torch_quantized import quantized_converters
 from passsearch.dialects.relax.importers.torch_recurrent import recurrent_converters, without_steps
@@ -29,7 +29,8 @@ def _import(program: torch.export.ExportedProgram) -> tvm.IRModule:
 
 def read(source: ModelSource) -> tvm.IRModule:
     """Return the exported graph, its weights as constants."""
-    module = _import(load_program(source.path))
+    register_operators(source.path)
+    module = _import(torch.export.load(source.path))
     main = module["main"]
     # TVM's importer renames inputs; these get back the names that the user knows.
     inputs = {old.__chandle__(): relax.Var(name, old.ty) for old, name in zip(main.params, source.inputs, strict=True)}
