@@ -56,6 +56,8 @@ IMPORTERS = {
 EXCEPTIONS = {(library, "dialects") for library in ("onnx", "torch", "tensorflow", "mxnet")}
 # PyTorch is also an engine; its adapter runs the operators of an ONNX file.
 EXCEPTIONS |= {("torch", "engines"), ("onnx", "engines")}
+# Whoever loads a quantised program needs operators that PyTorch registers late.
+EXCEPTIONS |= {("torch", "core")}
 # Own passes and deployments use the compiler where passsearch is not installed.
 EXCEPTIONS |= {("tvm", "standalone")}
 # The scripts of reproductions run beside it, where passsearch may be missing.
