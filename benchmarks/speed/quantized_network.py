@@ -54,12 +54,21 @@ def network(name: str) -> tuple[Any, Any]:
         made: Any = Heads()
     else:
         made = getattr(torchvision.models, name)(weights=None)
+    size = IMAGE.get(name, 224)
+    _normalise(made, size)
+    return made.eval(), torch.randn(1, 3, size, size)
+
+
+def _normalise(made: Any, size: int) -> None:
+    """Give batch norms the statistics of random images, without which random weights make outputs of biases alone."""
     for module in made.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
-            module.running_mean.normal_(0, 0.1)
-            module.running_var.uniform_(0.5, 1.5)
-    size = IMAGE.get(name, 224)
-    return made.eval(), torch.randn(1, 3, size, size)
+            module.momentum = None  # the mean of all batches
+            module.reset_running_stats()
+    made.train()
+    with torch.no_grad():
+        for _ in range(SAMPLES):
+            made(torch.randn(8, 3, size, size))
 
 
 class Samples(CalibrationDataReader):  # type: ignore[misc]
