@@ -5,6 +5,7 @@ import re
 
 import archspec.cpu
 from archspec.cpu import Microarchitecture, UnsupportedMicroarchitecture
+from archspec.cpu.detect import compatible_microarchitectures, detected_info
 
 from passsearch.core import Json, parse_json, physical_cores
 from passsearch.errors import UserError
@@ -15,6 +16,16 @@ _OLDEST_LLVM = "11.0.0"
 _NEWEST_LLVM = "99.0.0"
 """A version that has all names."""
 
+GENERIC = "generic"
+"""The vendor of levels of an architecture in archspec, and LLVM's name for a processor of which nothing is known."""
+
+SYSTEM_FEATURES = frozenset(
+    {
+        *("clflushopt", "clwb", "clzero", "cldemote", "flush_l1d", "fsgsbase", "movdir64b", "movdiri", "pku", "rdpid"),
+        *("rdrand", "rdseed", "serialize", "tsc_adjust", "waitpkg", "wbnoinvd", "xsavec", "xsaveopt"),
+    }
+)
+"""Features that LLVM does not use in ordinary code. Virtual machines hide some, and Linux hides `rdseed` of Zen 5."""
 
 FEW_THREADS = 4
 """Number of threads up to which a target does not name it: the tilings are the same (``cpu_schedules/sizes.py``)."""
@@ -31,10 +42,25 @@ def host_target(toolchain: Toolchain, *, tiles_for_threads: bool = False) -> str
 
     With many threads ``-num-cores=…`` follows for a dialect whose schedules take account of their number.
     """
-    cpu = llvm_cpu(archspec.cpu.host(), toolchain.llvm_version)
+    cpu = llvm_cpu(host_cpu(), toolchain.llvm_version)
     # The triple is always explicit: the default triple of a TVM build can be another machine (hhb-tvm's is riscv64).
     target, threads = f"llvm -mtriple={toolchain.host_triple} -mcpu={cpu}", physical_cores()
     return f"{target} -num-cores={threads}" if tiles_for_threads and threads > FEW_THREADS else target
+
+
+def host_cpu() -> Microarchitecture:
+    """Return the processor of this machine.
+
+    Where archspec knows only its level, it is the newest of its vendor that has, but for ``SYSTEM_FEATURES``, no
+    feature that this one lacks.
+    """
+    host = archspec.cpu.host()
+    if host.vendor != GENERIC:
+        return host
+    own = detected_info()
+    own.features |= SYSTEM_FEATURES
+    near = [cpu for cpu in compatible_microarchitectures(own) if cpu > host and cpu.vendor == own.vendor]
+    return max(near, key=lambda cpu: len(cpu.ancestors), default=host)
 
 
 def target_options(target: str) -> dict[str, Json]:
@@ -101,7 +127,7 @@ def llvm_cpu(cpu: Microarchitecture, llvm_version: str) -> str:
         name = _clang_name(candidate, version[0] if version else _OLDEST_LLVM)
         if name:
             return name
-    return "generic"
+    return GENERIC
 
 
 def _clang_name(cpu: Microarchitecture, version: str) -> str:

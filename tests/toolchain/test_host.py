@@ -1,11 +1,12 @@
 import re
 
+import archspec.cpu
 import pytest
 from archspec.cpu import TARGETS, Microarchitecture
 
 from passsearch.errors import UserError
 from passsearch.toolchain import Toolchain, host, host_target, with_triple
-from passsearch.toolchain.host import llvm_cpu
+from passsearch.toolchain.host import host_cpu, llvm_cpu
 
 
 def test_triple_is_the_hosts_not_the_default_of_tvm(toolchain: Toolchain) -> None:
@@ -55,6 +56,33 @@ def test_a_blank_target_is_refused(toolchain: Toolchain, target: str) -> None:
 )
 def test_cpu_has_the_name_that_llvm_uses(host: str, llvm: str, expected: str) -> None:
     assert llvm_cpu(TARGETS[host], llvm) == expected
+
+
+@pytest.mark.parametrize(
+    ("hidden", "expected"),
+    [
+        ({"rdseed", "pku", "movdiri"}, "zen5"),
+        ({"rdseed", "avx512_vp2intersect"}, "zen4"),
+        ({"rdseed", "avx512_bf16"}, "x86_64_v4"),
+        ({"rdseed", "avx2"}, "x86_64_v2"),
+    ],
+)
+def test_a_processor_with_hidden_features_is_the_newest_whose_code_it_runs(
+    hidden: set[str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def detected() -> Microarchitecture:
+        return Microarchitecture("", [], "AuthenticAMD", set(TARGETS["zen5"].features - hidden), {})
+
+    levels = [TARGETS[name] for name in ("x86_64_v2", "x86_64_v3", "x86_64_v4")]
+    level = [cpu for cpu in levels if cpu.features <= detected().features][-1]
+    monkeypatch.setattr(archspec.cpu, "host", lambda: level)
+    monkeypatch.setattr(host, "detected_info", detected)
+    assert host_cpu().name == expected
+
+
+def test_a_processor_that_is_known_is_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archspec.cpu, "host", lambda: TARGETS["icelake"])
+    assert host_cpu() == TARGETS["icelake"]
 
 
 def test_unknown_cpu_is_generic() -> None:
