@@ -5,14 +5,17 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 import short_plans
+from onnx import TensorProto, helper
 
 import passsearch
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, open_session
 from passsearch.frontends import resolve
 from passsearch.measure import Sensors
+from passsearch.search import named_candidate
 from passsearch.toolchain import Toolchain
 
 A100 = "cuda -arch=sm_80"
@@ -125,3 +128,24 @@ def test_what_only_the_device_tells_is_refused_before_the_search(
         short_plans.tune(small_network, toolchain=relax.name, target=A100, out=tmp_path / "run")
     with pytest.raises(UserError, match="Nothing can be timed"):
         short_plans.compare(small_network, ["default"], toolchain=relax.name, target=A100)
+
+
+def test_attention_builds_for_vectors_of_which_a_whole_one_has_no_keys(relax: Toolchain, tmp_path: Path) -> None:
+    # Two vectors of 16 keys at once make 14 of 197, and the last has none.
+    values = {"q": [1, 2, 50, 8], "k": [1, 2, 8, 197], "v": [1, 2, 197, 8], "y": [1, 2, 50, 8]}
+    *inputs, output = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values.items())
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "attention", inputs, [output]),
+        opset_imports=[helper.make_opsetid("", 13)],
+        ir_version=8,
+    )
+    onnx.save(model, tmp_path / "attention.onnx")
+    target = "llvm -mcpu=x86-64-v4"
+    with passsearch.session(tmp_path / "attention.onnx", toolchain=relax.name, target=target) as evaluator:
+        built = evaluator.build_candidate(named_candidate(evaluator.session, "schedule-cpu"))
+    assert isinstance(built, Built), built

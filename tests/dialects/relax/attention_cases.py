@@ -248,7 +248,7 @@ def outcome(sample: Sample, target: Any, module: Any, *, with_loops: bool) -> di
         "scheduled": all(each.attrs and SCHEDULED in each.attrs for each in functions),
         "vectors": all(has_vectors(each.script(), stage) for each in functions for stage in stages),
         # Other rules would take it before ``ScheduleCPU``, and pack all keys for every row.
-        "packed_first": all("pragma_loop_partition_hint" in each.script() for each in functions),
+        "packed_first": all("part_step_fused" in each.script() for each in functions),
         "copies": [name for name in kernels if "transpose" in name or "broadcast" in name],
     }
 

@@ -74,8 +74,6 @@ def _pack_keys(schedule: Any, keys: Any, lanes: int) -> None:
     part, block, step, lane = schedule.get_loops(keys)
     schedule.reorder(part, step, block, lane)
     schedule.parallel(schedule.fuse(part, step))
-    # Only the last blocks have columns that do not exist. TVM makes a loop of its own for them.
-    schedule.annotate(block, "pragma_loop_partition_hint", 1)
     _vectorize(schedule, lane, lanes)
 
 
