@@ -4,6 +4,8 @@ The file of a reference is an ``.npz`` with
 
 * ``<case>_<index>``: an output on the inputs of a case (``passsearch.dialects.case_inputs``),
 * ``change_<case>``: the change of an edge case's outputs when its inputs move by one rounding,
+* ``rounded`` and ``rounded_mean``: in a quantised network, the same on the first random inputs when its constants do,
+  as a share of the largest output, and as the mean change of an output, as a share of its mean magnitude,
 * ``mean_<index>`` and ``slices_<index>_<axis>``: on the first random inputs, the same as the mean change of an output,
   as a share of its mean magnitude, and as the largest change of every slice along an axis.
 """
@@ -32,6 +34,9 @@ from passsearch.standalone.deployment.input_values import OVERFLOWING
 RunNetwork: TypeAlias = Callable[[Mapping[str, Array]], Sequence[Array]]
 """Function that returns the network's outputs on inputs by name."""
 
+MovedNetwork: TypeAlias = Callable[[int], RunNetwork | None]
+"""Function that returns the network with constants moved by a seed; ``None`` where that has no meaning."""
+
 MOVEMENTS = 4
 """Number of times that the floats of a case are moved by one rounding, each time in other directions."""
 
@@ -40,6 +45,9 @@ MOVED = ("small", "large", "huge")
 
 CHANGE, MEAN, SLICES = "change_", "mean_", "slices_"
 """Beginnings of the names of changes in the reference's file."""
+
+ROUNDED, ROUNDED_MEAN = "rounded", "rounded_mean"
+"""Names there of what moved constants change."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,12 @@ class ReferenceOutputs:
 
 
 def make_reference(
-    run: RunNetwork, inputs: CheckInputs, *, cases: Sequence[int | str], total_s: float = math.inf
+    run: RunNetwork,
+    inputs: CheckInputs,
+    *,
+    cases: Sequence[int | str],
+    total_s: float = math.inf,
+    moved: MovedNetwork | None = None,
 ) -> ReferenceOutputs:
     """Run the network on the inputs of every case, and again on inputs that are moved by one rounding.
 
@@ -74,6 +87,7 @@ def make_reference(
         inputs: The network's inputs.
         cases: The cases, the most important ones first.
         total_s: Seconds after which the remaining cases are left out, and as many for the movements.
+        moved: Returns the network with its constants moved; see ``Executable.moved``.
     """
     outputs: dict[str, Array] = {}
     seconds: list[float] = []
@@ -87,6 +101,9 @@ def make_reference(
             break
     done = list(cases[: len(seconds)])
     changes = _changes(run, inputs, outputs, cases=done, total_s=total_s)
+    if moved is not None:
+        by_constants = _changes_by_constants(moved, inputs, outputs, cases=done, total_s=total_s)
+        changes |= {name: np.maximum(change, changes.get(name, 0.0)) for name, change in by_constants.items()}
     # Without its change, an overflow that depends on the order of a sum would look like an error.
     dropped = [case for case in done if case in OVERFLOWING and CHANGE + str(case) not in changes]
     kept = {key: array for key, array in outputs.items() if key.rpartition("_")[0] not in dropped}
@@ -125,6 +142,34 @@ def _changes(
     return {name: change for name, change in changes.items() if np.isfinite(change).all()}
 
 
+def _changes_by_constants(
+    moved: MovedNetwork,
+    inputs: CheckInputs,
+    outputs: Mapping[str, Array],
+    *,
+    cases: Sequence[int | str],
+    total_s: float,
+) -> dict[str, Array]:
+    """Return what moved constants change on the inputs of ``_changes``; nothing where none move, or time is short."""
+    start, changes = time.perf_counter(), dict[str, Array]()
+    first = next((case for case in cases if isinstance(case, int)), None)
+    for seed in range(MOVEMENTS):
+        run = moved(seed) if time.perf_counter() - start <= total_s else None
+        if run is None:
+            break
+        for case in [case for case in cases if case == first or case in MOVED]:
+            results = enumerate(run(case_inputs(inputs, case)))
+            pairs = [(np.asarray(each), outputs[f"{case}_{index}"]) for index, each in results]
+            found = _edge_change(str(case), pairs) if isinstance(case, str) else _roundings(pairs)
+            changes |= {name: np.maximum(change, changes.get(name, 0.0)) for name, change in found.items()}
+    return {name: change for name, change in changes.items() if np.isfinite(change).all()}
+
+
+def _roundings(pairs: Sequence[tuple[Array, Array]]) -> dict[str, Array]:
+    largest, mean = (max(how(*pair) for pair in pairs) for how in (relative_deviation, mean_deviation))
+    return {ROUNDED: np.asarray(largest), ROUNDED_MEAN: np.asarray(mean)}
+
+
 def _edge_change(case: str, pairs: Sequence[tuple[Array, Array]]) -> dict[str, Array]:
     if case in OVERFLOWING:
         return {f"{CHANGE}{case}": np.asarray(max((compare_special(*pair).deviation for pair in pairs), default=0.0))}
@@ -146,12 +191,13 @@ def neighbouring_inputs(inputs: Mapping[str, Array], *, seed: int) -> dict[str, 
     """Return the inputs with every finite float other than 0 replaced by a neighbouring number, above or below."""
     rng = np.random.default_rng(seed)
     return {
-        name: _neighbours(array, rng) if array.dtype.kind == "f" and array.any() else array
+        name: neighbours(array, rng) if array.dtype.kind == "f" and array.any() else array
         for name, array in inputs.items()
     }
 
 
-def _neighbours(array: Array, rng: np.random.Generator) -> Array:
+def neighbours(array: Array, rng: np.random.Generator) -> Array:
+    """Return floats with every finite number other than 0 replaced by a neighbouring number, above or below."""
     limits = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)
     moved = np.nextafter(array, limits)
     # The neighbour of the largest number is infinite.

@@ -27,7 +27,15 @@ from passsearch.dialects.comparison import (
     slice_magnitudes,
 )
 from passsearch.dialects.contract import Array, Executable
-from passsearch.dialects.reference import CHANGE, MEAN, changes_of_slices, make_reference
+from passsearch.dialects.reference import (
+    CHANGE,
+    MEAN,
+    ROUNDED,
+    ROUNDED_MEAN,
+    RunNetwork,
+    changes_of_slices,
+    make_reference,
+)
 from passsearch.measure.classes import compare_classes
 from passsearch.measure.mixture import Mixture
 from passsearch.standalone.deployment.input_values import EDGES, NOT_FINITE, OVERFLOWING
@@ -117,7 +125,8 @@ def compare(results: Mapping[str, Array], file: Mapping[str, Array], *, cases: S
         ``deviation`` (the largest, see ``relative_deviation``), its ``case``, ``deviations`` (by case), ``changes`` (by
         edge case, of the reference), ``mismatch`` (a difference in number, shape or type; empty without one), ``mean``
         and ``factor`` (the largest of an output on random inputs, see ``mean_deviation`` and ``common_factor``),
-        ``mean_change`` (that of the reference when inputs move by one rounding; ``None`` if it is unknown), ``slice``
+        ``mean_change`` (that of the reference when inputs move by one rounding; ``None`` if it is unknown), ``rounded``
+        (what moved constants change; see ``passsearch.dialects.reference``), ``slice``
         and ``slice_of`` (the largest deviation of a slice by its own scale, and that slice in words), ``scaled`` and
         ``scaled_of`` (the same in outputs with several scales; see ``scaled_deviation``), ``special`` (by
         case, what became of values that are not finite; only where something did).
@@ -168,6 +177,7 @@ _NOTHING: Mapping[str, Any] = {
     "mean": 0.0,
     "factor": 0.0,
     "mean_change": None,
+    "rounded": {},
     "slice": 0.0,
     "slice_of": "",
     "scaled": 0.0,
@@ -195,6 +205,7 @@ def _finer(
         "mean": max(means, default=0.0),
         "factor": max(factors, default=0.0),
         "mean_change": max(mean_changes, default=None),
+        "rounded": {name: float(file[name]) for name in (ROUNDED, ROUNDED_MEAN) if name in file},
         **worst,
     }
 
@@ -221,7 +232,11 @@ def _begin_reference(
         changed.append(changed_input(executable, arrays))
         return found
 
-    made = make_reference(run, inputs, cases=cases, total_s=total_s)
+    def moved(seed: int) -> RunNetwork | None:
+        network = executable.moved(seed)
+        return None if network is None else network.run
+
+    made = make_reference(run, inputs, cases=cases, total_s=total_s, moved=moved)
     done = cases[: len(made.run_s)]
     common = {**_NOTHING, "run_s": min(seconds), "cases": len(done), "is_cut": False, "leads": None}
     lost = next((key for key in made.outputs if _is_usual(key) and _is_lost(made.outputs[key])), "")

@@ -105,6 +105,25 @@ def quantised_layers() -> onnx.ModelProto:
     return network(nodes, (TensorProto.FLOAT, [16, 128]), (TensorProto.FLOAT, [16, 64]), **weights)
 
 
+def deep_quantised() -> onnx.ModelProto:
+    """Sixteen layers in 8 bits: one value that goes to the other of two steps moves outputs by 12 % of the largest."""
+    random, nodes, value, width = np.random.default_rng(0), [], "x", 256
+    weights = {"z8": np.array(0, "int8"), "z": np.array(128, "uint8"), "s": np.array(0.03, "float32")}
+    weights["t"] = np.array(1.2 / 73 / width**0.5, "float32")
+    for place in range(16):
+        weights[f"w{place}"] = random.integers(-127, 128, (width, width)).astype("int8")
+        nodes += [
+            node("QuantizeLinear", [value, "s", "z"], [f"q{place}"]),
+            node("DequantizeLinear", [f"q{place}", "s", "z"], [f"d{place}"]),
+            node("DequantizeLinear", [f"w{place}", "t", "z8"], [f"v{place}"]),
+            node("MatMul", [f"d{place}", f"v{place}"], [f"m{place}"]),
+            node("Tanh", [f"m{place}"], [f"r{place}"]),
+        ]
+        value = f"r{place}"
+    nodes[-1].output[0] = "y"
+    return network(nodes, (TensorProto.FLOAT, [64, width]), (TensorProto.FLOAT, [64, width]), **weights)
+
+
 def half_layers() -> onnx.ModelProto:
     nodes = [
         *(node("MatMul", ["x", "u"], ["a"]), node("Relu", ["a"], ["b"]), node("MatMul", ["b", "v"], ["c"])),
@@ -180,6 +199,23 @@ def test_a_small_fault_of_a_network_in_few_bits_is_refused_on_usual_inputs(
         limit = evaluator.builder.verification.strict_limit
     assert isinstance(outcome, Failure) and outcome.kind == "wrong_result" and "outputs deviate" in outcome.reason
     assert limit == pytest.approx(strict, rel=0.01) and f"{allowed:.2g} is allowed" in outcome.reason, outcome.reason
+
+
+@pytest.mark.parametrize("fault", ["ShiftedZero", "WideScale"])
+def test_where_one_rounding_moves_outputs_right_builds_may_do_so_and_wrong_ones_not(
+    relax: Toolchain, tmp_path: Path, fault: str
+) -> None:
+    onnx.save(deep_quantised(), tmp_path / "network.onnx")
+    model = resolve(str(tmp_path / "network.onnx"), folder=tmp_path)
+    session = open_session(model, toolchain=relax.name, target=None, catalogs=[CATALOG])
+    with open_evaluator(replace(session, output_cases=(1, 2, 3)), remember=False) as evaluator:
+        for right in (Candidate(), named_candidate(session, "integer-schedule-cpu")):
+            built = evaluator.build_candidate(right)
+            assert isinstance(built, Built), built
+            deviations = [deviation for deviation, _ in built.agreement.unstable.values()]
+            assert max(deviations) > evaluator.builder.verification.strict_limit  # or the network shows nothing
+        wrong = evaluator.build_candidate(Candidate(Pipeline.parse(fault)))
+    assert isinstance(wrong, Failure) and wrong.kind == "wrong_result" and "outputs deviate" in wrong.reason
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 
 from passsearch.core import physical_cores
 from passsearch.dialects.contract import Array, ModelSource, SourceNetwork
+from passsearch.dialects.onnx_rounding import move_constants, quantizes
 from passsearch.dialects.onnx_widening import has_halves, widen
 from passsearch.errors import UserError
 
@@ -59,7 +60,8 @@ class _OnnxNetwork(SourceNetwork):
 class OnnxRuntime(_OnnxNetwork):
     """ONNX Runtime on the CPU, which runs every operator as it stands in the file."""
 
-    def __init__(self, onnxruntime: Any, source: ModelSource) -> None:
+    def __init__(self, onnxruntime: Any, source: ModelSource, *, moved: bytes | None = None) -> None:
+        """Open the file, or the model of it with moved constants."""
         options = onnxruntime.SessionOptions()
         # Its optimisations round differently, and some of them have been wrong.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -70,8 +72,9 @@ class OnnxRuntime(_OnnxNetwork):
         providers = ["CPUExecutionProvider"]
         with TemporaryDirectory() as folder:
             # Large weights are read, or mapped, before the folder goes.
-            model = _exact(source.path, Path(folder))
+            model = _exact(source.path, Path(folder)) if moved is None else moved
             self._session = onnxruntime.InferenceSession(model, options, providers=providers)
+        self._onnxruntime, self._source = onnxruntime, source
         super().__init__([each.name for each in self._session.get_inputs()])
         self.runtime = f"ONNX Runtime {onnxruntime.__version__}"
         self.output_names = [each.name for each in self._session.get_outputs()]
@@ -80,6 +83,19 @@ class OnnxRuntime(_OnnxNetwork):
         """Run one inference."""
         arrays: Sequence[Array] = self._session.run(None, self._named(inputs))
         return arrays
+
+    def moved(self, seed: int) -> OnnxRuntime | None:
+        """Open the model with its float constants moved by one rounding, if it quantises and fits into a message."""
+        import onnx
+
+        path = self._source.path
+        if not quantizes(onnx.load(str(path), load_external_data=False)):
+            return None
+        model = onnx.load(str(path))
+        if has_halves(model) or _bytes(model) >= LARGEST_BYTES:
+            return None
+        move_constants(model, seed=seed)
+        return OnnxRuntime(self._onnxruntime, self._source, moved=model.SerializeToString())
 
 
 class OnnxEvaluator(_OnnxNetwork):
