@@ -135,9 +135,10 @@ class Worker:
         try:
             yield
         except WorkerDied as error:
+            said = _last_line(self._log)
             raise EnvironmentFault(
-                f"The compiler in `{self._python}` does not start ({error}); its last output is in `{self._log}`. "
-                "See: passsearch doctor"
+                f"The compiler in `{self._python}` does not start ({error}); its log `{self._log}` "
+                f"{f'ends with `{said}`' if said else 'is empty'}. See: passsearch doctor"
             ) from error
 
     @property
@@ -344,6 +345,15 @@ def _start_process(
             cwd=working_folder,
             start_new_session=True,  # makes it the leader of a process group, which `close` kills as a whole
         )
+
+
+def _last_line(log: Path) -> str:
+    """Return the last line of a log that says something; its folder may be a command's own, and go with it."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")[:200]
 
 
 def shorten_log(log: Path, *, most_bytes: int) -> None:

@@ -17,10 +17,10 @@ from passsearch.worker import Worker, shorten_log
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def start(folder: Path, target: str = "any") -> Worker:
+def start(folder: Path, target: str = "any", bridge: str = "stub_bridge:StubBridge") -> Worker:
     return Worker(
         Path(sys.executable),
-        bridge="stub_bridge:StubBridge",
+        bridge=bridge,
         target=target,
         threads=1,
         log=folder / "worker.log",
@@ -103,8 +103,10 @@ def test_a_target_that_the_compiler_refuses_is_the_users_mistake(tmp_path: Path)
 
 
 def test_a_compiler_that_does_not_start_is_the_environments_fault(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFault, match=r"does not start \(killed by SIGSEGV\).*worker.log"):
+    with pytest.raises(EnvironmentFault, match=r"does not start \(killed by SIGSEGV\).*worker.log` is empty"):
         start(tmp_path, target="crash")
+    with pytest.raises(EnvironmentFault, match="ends with `ModuleNotFoundError: No module named 'tvm_of_nobody'`"):
+        start(tmp_path, bridge="tvm_of_nobody:Bridge")
 
 
 def test_a_long_log_keeps_its_end_while_a_process_appends_to_it(tmp_path: Path) -> None:
