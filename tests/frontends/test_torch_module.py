@@ -3,9 +3,11 @@
 import io
 import os
 import re
+import subprocess
 import sys
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -226,6 +228,31 @@ def test_a_program_that_takes_more_than_tensors_is_refused(tmp_path):
         resolve(exported(Masked(), torch.ones(2, 4), 2), folder=tmp_path)
 
 
+WRITE_QUANTIZED = """
+import sys, torch, torch.ao.quantization.fx._decomposed
+
+class Rounded(torch.nn.Module):
+    def forward(self, x):
+        steps = torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, -3, -128, 127, torch.int8)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(steps, 0.1, -3, -128, 127, torch.int8)
+
+torch.export.save(torch.export.export(Rounded(), (torch.randn(2, 4),)), sys.argv[1])
+"""
+
+
+def test_an_archive_that_pt2e_quantised_needs_no_import_of_its_operators(tmp_path: Path) -> None:
+    # Written elsewhere: the import would register the operators here.
+    subprocess.run([sys.executable, "-c", WRITE_QUANTIZED, str(tmp_path / "net.pt2")], check=True)
+    assert list(resolve(tmp_path / "net.pt2", folder=tmp_path).inputs) == ["x"]
+
+
+def test_a_pytorch_without_the_operators_of_pt2e_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run([sys.executable, "-c", WRITE_QUANTIZED, str(tmp_path / "net.pt2")], check=True)
+    monkeypatch.setitem(sys.modules, "torch.ao.quantization.fx._decomposed", None)
+    with pytest.raises(UserError, match="quantised by PyTorch's pt2e, whose operators this PyTorch does not have"):
+        resolve(tmp_path / "net.pt2", folder=tmp_path)
+
+
 def test_a_file_without_an_exported_program_is_refused_in_one_line(tmp_path):
     (tmp_path / "net.pt2").write_bytes(b"no archive")
     with pytest.raises(
@@ -259,7 +286,7 @@ def test_an_archive_that_asks_for_pickle_is_loaded_with_trust_only(tmp_path):
     pickled = io.BytesIO()
     torch.save(Canary(tmp_path / "canary"), pickled)
     path = change(tmp_path / "honest.pt2", tmp_path / "net.pt2", entry=".pt", new=lambda _: pickled.getvalue())
-    with pytest.raises(UserError, match="Cannot read"):
+    with pytest.raises(UserError, match=r"could run code, .*: pickled Python: .*--trust"):
         resolve(path, folder=tmp_path)
     assert not (tmp_path / "canary").exists()
     with pytest.raises(UserError):  # what was loaded is no input of the network
@@ -278,7 +305,7 @@ def test_an_archive_with_python_in_a_size_is_refused(tmp_path):
         return re.sub(rb'"expr_str": "[^"]*"', f'"expr_str": "{code}"'.encode(), content)
 
     path = change(tmp_path / "honest.pt2", tmp_path / "net.pt2", entry=".json", new=insert)
-    with pytest.raises(UserError, match=r"would run code: Python in a size, .*--trust"):
+    with pytest.raises(UserError, match=r"could run code, .*: Python in a size, .*--trust"):
         resolve(path, batch=2, folder=tmp_path)
     assert not (tmp_path / "canary").exists()
 

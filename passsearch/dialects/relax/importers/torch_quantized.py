@@ -31,13 +31,18 @@ def _convert(node: Any, importer: Any, *, arrays: Mapping[str, Any]) -> Any:
     axis = rest.pop(0) if "per_channel" in str(node.target) else 0
     low, high, kind = rest[:3]
     dtype = str(kind).removeprefix("torch.")
+    limits, steps, offsets = torch.iinfo(kind), _array(scales, arrays), _array(zeros, arrays)
+    if not (np.isfinite(steps) & (steps > 0)).all():
+        raise ValueError(f"{node.name} has a scale that is no positive number")
+    if not ((limits.min <= offsets) & (offsets <= limits.max)).all():
+        raise ValueError(f"{node.name} has a zero point that {dtype} does not have")
+    if node.kwargs.get("out_dtype") not in (None, torch.float32):
+        raise ValueError(f"{node.name} returns {node.kwargs['out_dtype']}; float32 is supported")
     # TVM takes constants of the quantised type; in PyTorch they are Python's numbers, or vectors of int64.
-    scale = relax.const(_array(scales, arrays).astype("float32"), "float32")
-    zero = relax.const(_array(zeros, arrays).astype(dtype), dtype)
+    scale, zero = relax.const(steps.astype("float32"), "float32"), relax.const(offsets.astype(dtype), dtype)
     if str(node.target).startswith("quantized_decomposed.dequantize"):
         return bb.emit(op.dequantize(data, scale, zero, axis=axis, out_dtype="float32"))
     result = bb.emit(op.quantize(data, scale, zero, axis=axis, out_dtype=dtype))
-    limits = torch.iinfo(kind)
     return result if (low, high) == (limits.min, limits.max) else bb.emit(op.clip(result, low, high))
 
 
