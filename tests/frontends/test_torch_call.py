@@ -106,4 +106,4 @@ def test_inputs_that_an_importer_renamed_go_by_position(tmp_path):
     arrays = source.run({f"input_{place}": others[key].numpy() for place, key in enumerate(NAMES.values())})
     assert np.array_equal(arrays[0], expected(others)[0].numpy())
     with pytest.raises(UserError, match="the module takes 7 tensors, the import 1"):
-        source.run({"x": np.ones((2, 3), np.float32)})
+        source.run({"input_0": np.ones((2, 3), np.float32)})
