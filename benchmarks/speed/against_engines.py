@@ -42,7 +42,7 @@ from passsearch.errors import PassSearchError
 from passsearch.evaluate import WorkerEvaluator
 
 NETWORKS = ("resnet18", "resnet50", "mobilenet_v2", "ssd_mobilenet", "bert_base_16", "bert_base", "gpt2")
-SEQUENCES = "nhwc-schedule-cpu,schedule-cpu,combine-schedule-cpu"
+SEQUENCES = "winograd-schedule-cpu,nhwc-schedule-cpu,schedule-cpu,combine-schedule-cpu"
 ONNXRUNTIME, DEFAULT, TUNED = "onnxruntime", "tvm default", "tvm tuned"
 OTHERS = (ONNXRUNTIME, "openvino", "torch", "inductor")
 
