@@ -88,12 +88,11 @@ class OnnxRuntime(_OnnxNetwork):
         """Open the model with its float constants moved by one rounding, if it quantises and fits into a message."""
         import onnx
 
-        path = self._source.path
-        if not quantizes(onnx.load(str(path), load_external_data=False)):
+        path = str(self._source.path)
+        outline = onnx.load(path, load_external_data=False)
+        if not quantizes(outline) or has_halves(outline) or _bytes(outline) >= LARGEST_BYTES:
             return None
-        model = onnx.load(str(path))
-        if has_halves(model) or _bytes(model) >= LARGEST_BYTES:
-            return None
+        model = onnx.load(path)
         move_constants(model, seed=seed)
         return OnnxRuntime(self._onnxruntime, self._source, moved=model.SerializeToString())
 
@@ -144,4 +143,7 @@ def _exact(path: Path, folder: Path) -> str | bytes:
 
 
 def _bytes(model: Any) -> int:
-    return sum(8 * math.prod(weight.dims) for weight in model.graph.initializer)
+    from onnx import helper
+
+    sizes = (helper.tensor_dtype_to_np_dtype(each.data_type).itemsize for each in model.graph.initializer)
+    return sum(size * math.prod(each.dims) for size, each in zip(sizes, model.graph.initializer, strict=True))
