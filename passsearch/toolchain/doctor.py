@@ -13,6 +13,7 @@ from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault, PassSearchError
 from passsearch.standalone.deployment.linker import find_linker
 from passsearch.toolchain.folders import cache_limit_bytes, data_folder, user_cache_folder
+from passsearch.toolchain.host import host_cpu
 from passsearch.toolchain.install import DISK_BYTES, installed_frameworks, is_current
 from passsearch.toolchain.probe import probe
 from passsearch.toolchain.record import Toolchain
@@ -186,7 +187,7 @@ def _check_folder(name: str, folder: Path, *, required_bytes: int) -> Finding:
 
 def _check_cores() -> Finding:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Finding("cores", None, f"{usable} of {os.cpu_count()} usable")
+    return Finding("cores", None, f"{usable} of {os.cpu_count()} usable; code is for `{host_cpu().name}`")
 
 
 def _check_governor() -> Finding:
