@@ -1,6 +1,7 @@
 """What changed from one version of an engine to another: ``python -m benchmarks.measurement.version_pairs``.
 
-Compares versions of ONNX Runtime, and TVM's Relay with its Relax, on eight networks by ``regress``. Names after the
+Compares versions of ONNX Runtime, releases of TVM by their own pipeline, which schedules nothing, on small networks,
+and TVM's Relay with its Relax, on eight networks each by ``regress``. Names after the
 command choose pairs; what is in ``version_pairs.json`` is not compared again. ``--table`` prints Markdown.
 """
 
@@ -13,9 +14,16 @@ from passsearch.errors import PassSearchError
 
 FILE = RESULTS / "version_pairs.json"
 NETWORKS = ("resnet18", "mobilenet_v2", "unet", "vit", "bert_base_16", "gpt2", "llama_decode", "vgg19")
+SMALL = (
+    *("resnet_tiny", "vgg_tiny", "unet_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny", "llama_tiny_decode"),
+    "mobilenet_v2",
+)
+TVM = "apache-tvm"
 PAIRS = {
     "ONNX Runtime 1.24.4 to 1.28.0": ("onnxruntime==1.24.4", "onnxruntime==1.28.0"),
     "ONNX Runtime 1.28.0 to 1.32.0": ("onnxruntime==1.28.0", "onnxruntime==1.32.0"),
+    "TVM 0.25 to 0.26": (f"{TVM}==0.25.0.post1", f"{TVM}==0.26.0"),
+    "TVM 0.26 to 0.27": (f"{TVM}==0.26.0", f"{TVM}==0.27.0.post1"),
     "TVM 0.16 (Relay) to 0.27 (Relax)": ("relay:O3", "relax:schedule-cpu"),
 }
 KEPT = ("verdict", "ratios", "confirmation", "named", "no_kernels", "notes", "seconds")
@@ -41,7 +49,7 @@ def main() -> None:
     """Compare what is not in the file yet, and print all rows."""
     arguments = options(__doc__, ("pairs", tuple(PAIRS)), seconds=150.0, table=False)
     for pair in () if arguments.table else arguments.pairs:
-        for network in NETWORKS:
+        for network in SMALL if PAIRS[pair][0].startswith(TVM) else NETWORKS:
             name = f"{network}, {pair}"
             if name not in read_rows(FILE, "pairs"):
                 note(name)

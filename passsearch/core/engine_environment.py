@@ -17,6 +17,7 @@ class EngineEnvironment:
         requirement: Package that pip resolves after the lock file, because its builds for several devices have one
             version and different hashes; empty if the lock file pins everything.
         version: Version of the engine, where it is another than that of the lock file; pip then resolves everything.
+        pins: Beginnings of versions, each with a package that they need in one version, and do not say so.
     """
 
     name: str
@@ -25,6 +26,7 @@ class EngineEnvironment:
     disk_bytes: int
     requirement: str = ""
     version: str = ""
+    pins: tuple[tuple[str, str], ...] = ()
 
     def lock(self, tag: str) -> Path:
         """Return the lock file for a Python version, for example ``py311``; it may not exist."""

@@ -168,9 +168,10 @@ def _install_packages(environment: EngineEnvironment, pip: Pip, *, lock: Path | 
         progress(f"fetching {environment.requirement}")
         pip.resolve(environment.requirement, locks=(lock,) if lock else (), is_named=bool(environment.version))
     # What the adapter needs beside an engine of another version, which may contradict the versions of the lock file.
-    for module in environment.modules[1:] if environment.version else ():
-        progress(f"fetching {module}")
-        pip.resolve(module, locks=())
+    pinned = [each for beginning, each in environment.pins if environment.version.startswith(beginning)]
+    for package in (*environment.modules[1:], *pinned) if environment.version else ():
+        progress(f"fetching {package}")
+        pip.resolve(package, locks=())
     delete_scripts(pip.python.parent)
 
 

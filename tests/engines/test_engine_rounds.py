@@ -31,6 +31,7 @@ from passsearch.engines import (
 )
 from passsearch.frontends import resolve_onnx
 from passsearch.measure import CpuTimes, SensorReading
+from passsearch.toolchain import Toolchain
 
 PLAN = EnginePlan(threads=1, processes=2, rounds=2, visit_s=0.01, pause_s=0.0)
 TYPES = {"image": TensorType((1, 3, 16, 16), "float32")}
@@ -179,6 +180,17 @@ def test_xla_computes_what_onnxruntime_computes(
     comparison = compare([spec], reference=reference, types=resolved.types, plan=plan, folder=tmp_path / "rounds")
     assert comparison.records[0].failure == ""
     assert comparison.records[0].rates[2]
+
+
+def test_a_release_of_tvm_is_an_engine_with_kernels(relax: Toolchain, tmp_path: Path) -> None:
+    resolved = resolve_onnx("zoo:bert_tiny", folder=tmp_path)
+    path, plan = resolved.file.path, replace(PLAN, processes=1, kernel_runs=2)
+    reference = engine_spec("onnxruntime", path, label="plain", optimise=False)
+    spec = engine_spec("apache-tvm", path, python=relax.python)
+    comparison = compare([spec], reference=reference, types=resolved.types, plan=plan, folder=tmp_path / "rounds")
+    row = engine_row(comparison.records[0], plan=plan)
+    assert comparison.records[0].failure == "" and row["versions"]["tvm"].startswith("0.27")
+    assert any("matmul" in each["name"] for each in row["kernels"]["by_name"])
 
 
 def test_openvino_shows_its_own_precision_apart(

@@ -26,7 +26,7 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_engine_has_lock_files() -> None:
-    cpu = {"inductor", "onnxruntime", "torch", "xla"}
+    cpu = {"apache-tvm", "inductor", "onnxruntime", "torch", "xla"}
     cpu |= {"openvino", "openvino:own", "openvino:int8-weights", "openvino:int4-weights"}
     assert {name for name, engine in declarations().items() if "cpu" in engine.devices} == cpu
     cuda = {"inductor", "inductor-graph", "onnxruntime-cuda", "tensorrt", "torch", "torch-graph"}
