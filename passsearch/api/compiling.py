@@ -236,6 +236,7 @@ def _compile(
             rivals_reason="the comparison did not finish",
             sizes=read_sizes(deployed),
             precision=decision,
+            deviation=built.agreement.usual_deviation,
         )
         # Written now and again with the comparison, which may be killed; without the document, the folder cannot load.
         write_json(deployed / COMPILATION, compilation.to_json())

@@ -172,6 +172,8 @@ class Rivals:
         time_limit: TimeLimit,
     ) -> EngineTiming:
         limit, opened = evaluator.builder.verification.limit(candidate), evaluator.session
+        # Rivals compute it in another right way, too.
+        limit = max(limit, built.agreement.usual_limit)
         return EngineTiming(
             [artifact_engine(evaluator, OWN, candidate, folder=built.folder), *specs],
             references=specs,

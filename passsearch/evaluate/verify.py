@@ -241,6 +241,18 @@ class Agreement:
     bits: Bits = field(default_factory=dict)
 
     @property
+    def usual_deviation(self) -> float | None:
+        """Largest deviation on ordinary inputs; ``None`` where nothing ran."""
+        moved = [deviation for case, (deviation, _) in self.unstable.items() if case not in EDGES]
+        return None if self.deviation is None else max((self.deviation, *moved))
+
+    @property
+    def usual_limit(self) -> float:
+        """Largest deviation that ordinary inputs allow: above ``limit`` where one rounding moves outputs by more."""
+        usual = [allowed for case, (_, allowed) in self.unstable.items() if case not in EDGES]
+        return max((self.limit, *usual))
+
+    @property
     def stated(self) -> Outputs:
         """The agreement as documents state it."""
         reason = {} if self.top1_agreement is not None else {"top1_agreement": self.unavailable}

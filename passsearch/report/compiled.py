@@ -59,6 +59,14 @@ def _tried(tried: TriedPipeline) -> tuple[str, str]:
     return tried.name, "1.00" if tried.ratio is None else f"{tried.ratio:.2f}"
 
 
+def _outputs(compilation: Compilation) -> str:
+    reference, deviation = compilation.reference, compilation.deviation
+    if not reference.runtime:
+        return f"not proven: {reference.reason}"
+    by = f", deviate by {deviation:.2g} of the largest value" if deviation is not None else ""
+    return f"checked against {reference.runtime}{by}"
+
+
 def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
     seconds = compilation.seconds
     yield from beside_lines(compilation.measured_rivals)
@@ -66,8 +74,7 @@ def _lines(compilation: Compilation) -> Iterator[tuple[str, str]]:
         yield busy_warning(compilation.others_percent)
     yield "network", f"{compilation.model} ({', '.join(compilation.classes)})"
     yield "pipeline", _pipeline(compilation.pipeline)
-    reference = compilation.reference
-    yield "outputs", f"checked against {reference.runtime}" if reference.runtime else f"not proven: {reference.reason}"
+    yield "outputs", _outputs(compilation)
     if compilation.sizes:
         yield "other sizes", other_sizes(compilation.sizes)
     precision = compilation.precision

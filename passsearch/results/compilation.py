@@ -121,6 +121,8 @@ class Compilation(Record):
         python: The interpreter that runs the deployment; empty where this machine cannot run it.
         sizes: What calls of several sizes take, where the network is compiled for several.
         precision: What was decided on the precision of weights, or why nothing was; missing where it was not asked for.
+        deviation: Largest deviation of outputs on ordinary inputs, as a share of the largest value; missing where
+            nothing ran, and in documents from before it was recorded.
     """
 
     schema: str
@@ -140,6 +142,7 @@ class Compilation(Record):
     python: str = ""
     sizes: CompiledSizes | None = left_out()
     precision: NoPrecision | PrecisionDecision | None = left_out()
+    deviation: float | None = left_out()
 
     @property
     def narrow(self) -> PrecisionDecision | None:

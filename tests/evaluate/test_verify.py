@@ -321,3 +321,11 @@ def test_the_check_of_a_deployment_runs_no_inference_for_its_bits() -> None:
     made.compare(Path("built"), is_baseline=False)
     made.compare(Path("built"), is_baseline=False, cases=[4])
     assert [call.kwargs["request"]["with_bits"] for call in made._pool.ask.call_args_list] == [True, False]
+
+
+def test_ordinary_inputs_may_deviate_by_more_where_one_rounding_moves_outputs() -> None:
+    moved = {"1": (0.12, 0.26), "2": (0.10, 0.26), "large": (0.3, 0.5)}
+    agreement = Agreement(1e-6, 0.06, unstable=moved)
+    assert (agreement.usual_deviation, agreement.usual_limit) == (0.12, 0.26)
+    assert (Agreement(1e-6, 0.06).usual_deviation, Agreement(1e-6, 0.06).usual_limit) == (1e-6, 0.06)
+    assert Agreement(None, 0.06).usual_deviation is None

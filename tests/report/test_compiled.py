@@ -95,6 +95,8 @@ def test_the_last_screen_says_what_was_built_checked_and_how_it_runs(document: C
     lines = compiled_text(Compilation.from_json(document)).splitlines()
     assert "pipeline: schedule-cpu: 22 passes, which README.md in the folder lists" in lines
     assert "outputs: checked against ONNX Runtime 1.23" in lines
+    deviating = compiled_text(Compilation.from_json({**document, "deviation": 0.113})).splitlines()
+    assert "outputs: checked against ONNX Runtime 1.23, deviate by 0.11 of the largest value" in deviating
     assert "seconds: import 1.0, build and export 2.0, comparison 52.5" in lines
     assert lines[-1] == "run with: relax/bin/python deploy/run_model.py"
     document["pipeline"] = {"name": "FuseOps", "passes": "FuseOps"}
