@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import subprocess
 import sys
 import warnings
 import zipfile
@@ -13,7 +14,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from passsearch.core import TensorType
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.frontends import resolve
 
 torch = pytest.importorskip("torch")
@@ -235,6 +236,41 @@ def test_a_file_without_an_exported_program_is_refused_in_one_line(tmp_path):
     assert "\n" not in str(refusal.value)
 
 
+QUANTISE = """
+import sys, torch, torch.ao.quantization.fx._decomposed
+class Rounding(torch.nn.Module):
+    def forward(self, x):
+        steps = 0.5, 3, -128, 127, torch.int8
+        x = torch.ops.quantized_decomposed.quantize_per_tensor(x, *steps)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(x, *steps)
+torch.export.save(torch.export.export(Rounding(), (torch.ones(2, 4),)), sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory):
+    """A program that another process wrote, so that this one does not have its operators."""
+    path = tmp_path_factory.mktemp("quantised") / "net.pt2"
+    subprocess.run([sys.executable, "-c", QUANTISE, str(path)], check=True, capture_output=True)
+    return path
+
+
+def test_a_program_that_pt2e_quantised_is_resolved(tmp_path, quantised):
+    file = resolve(quantised, folder=tmp_path, formats=frozenset({"onnx", "exported"}))
+    assert (file.format, dict(file.inputs)) == ("exported", {"x": float32(2, 4)})
+    x = torch.tensor([[0.3, -0.3, 1.1, 100], [0, 0.6, -100, 9]])
+    expected = [[0.5, -0.5, 1, 62], [0, 0.5, -65.5, 9]]
+    assert torch.export.load(file.path).module()(x).tolist() == expected
+    assert file.live().run({"x": x.numpy()})[0].tolist() == expected
+
+
+def test_a_pytorch_without_the_operators_of_pt2e_is_the_reason(tmp_path, quantised, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.ao.quantization.fx._decomposed", None)
+    with pytest.raises(EnvironmentFault, match=r"the installed PyTorch lacks its operators .*; install") as refusal:
+        resolve(quantised, folder=tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
 class Canary:
     """An object whose pickle makes a folder when it is loaded."""
 
@@ -259,7 +295,7 @@ def test_an_archive_that_asks_for_pickle_is_loaded_with_trust_only(tmp_path):
     pickled = io.BytesIO()
     torch.save(Canary(tmp_path / "canary"), pickled)
     path = change(tmp_path / "honest.pt2", tmp_path / "net.pt2", entry=".pt", new=lambda _: pickled.getvalue())
-    with pytest.raises(UserError, match="Cannot read"):
+    with pytest.raises(UserError, match=r"could run code, .*: pickled Python: .*--trust"):
         resolve(path, folder=tmp_path)
     assert not (tmp_path / "canary").exists()
     with pytest.raises(UserError):  # what was loaded is no input of the network
@@ -278,7 +314,7 @@ def test_an_archive_with_python_in_a_size_is_refused(tmp_path):
         return re.sub(rb'"expr_str": "[^"]*"', f'"expr_str": "{code}"'.encode(), content)
 
     path = change(tmp_path / "honest.pt2", tmp_path / "net.pt2", entry=".json", new=insert)
-    with pytest.raises(UserError, match=r"would run code: Python in a size, .*--trust"):
+    with pytest.raises(UserError, match=r"could run code, .*: Python in a size, .*--trust"):
         resolve(path, batch=2, folder=tmp_path)
     assert not (tmp_path / "canary").exists()
 
