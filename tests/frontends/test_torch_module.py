@@ -7,7 +7,6 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,7 +14,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from passsearch.core import TensorType
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.frontends import resolve
 
 torch = pytest.importorskip("torch")
@@ -228,37 +227,47 @@ def test_a_program_that_takes_more_than_tensors_is_refused(tmp_path):
         resolve(exported(Masked(), torch.ones(2, 4), 2), folder=tmp_path)
 
 
-WRITE_QUANTIZED = """
-import sys, torch, torch.ao.quantization.fx._decomposed
-
-class Rounded(torch.nn.Module):
-    def forward(self, x):
-        steps = torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, -3, -128, 127, torch.int8)
-        return torch.ops.quantized_decomposed.dequantize_per_tensor(steps, 0.1, -3, -128, 127, torch.int8)
-
-torch.export.save(torch.export.export(Rounded(), (torch.randn(2, 4),)), sys.argv[1])
-"""
-
-
-def test_an_archive_that_pt2e_quantised_needs_no_import_of_its_operators(tmp_path: Path) -> None:
-    # Written elsewhere: the import would register the operators here.
-    subprocess.run([sys.executable, "-c", WRITE_QUANTIZED, str(tmp_path / "net.pt2")], check=True)
-    assert list(resolve(tmp_path / "net.pt2", folder=tmp_path).inputs) == ["x"]
-
-
-def test_a_pytorch_without_the_operators_of_pt2e_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run([sys.executable, "-c", WRITE_QUANTIZED, str(tmp_path / "net.pt2")], check=True)
-    monkeypatch.setitem(sys.modules, "torch.ao.quantization.fx._decomposed", None)
-    with pytest.raises(UserError, match="quantised by PyTorch's pt2e, whose operators this PyTorch does not have"):
-        resolve(tmp_path / "net.pt2", folder=tmp_path)
-
-
 def test_a_file_without_an_exported_program_is_refused_in_one_line(tmp_path):
     (tmp_path / "net.pt2").write_bytes(b"no archive")
     with pytest.raises(
         UserError, match=r"Cannot read `.*net.pt2` as a torch.export archive .*torch.export.save"
     ) as refusal:
         resolve(tmp_path / "net.pt2", folder=tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+QUANTISE = """
+import sys, torch, torch.ao.quantization.fx._decomposed
+class Rounding(torch.nn.Module):
+    def forward(self, x):
+        steps = 0.5, 3, -128, 127, torch.int8
+        x = torch.ops.quantized_decomposed.quantize_per_tensor(x, *steps)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(x, *steps)
+torch.export.save(torch.export.export(Rounding(), (torch.ones(2, 4),)), sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory):
+    """A program that another process wrote, so that this one does not have its operators."""
+    path = tmp_path_factory.mktemp("quantised") / "net.pt2"
+    subprocess.run([sys.executable, "-c", QUANTISE, str(path)], check=True, capture_output=True)
+    return path
+
+
+def test_a_program_that_pt2e_quantised_is_resolved(tmp_path, quantised):
+    file = resolve(quantised, folder=tmp_path, formats=frozenset({"onnx", "exported"}))
+    assert (file.format, dict(file.inputs)) == ("exported", {"x": float32(2, 4)})
+    x = torch.tensor([[0.3, -0.3, 1.1, 100], [0, 0.6, -100, 9]])
+    expected = [[0.5, -0.5, 1, 62], [0, 0.5, -65.5, 9]]
+    assert torch.export.load(file.path).module()(x).tolist() == expected
+    assert file.live().run({"x": x.numpy()})[0].tolist() == expected
+
+
+def test_a_pytorch_without_the_operators_of_pt2e_is_the_reason(tmp_path, quantised, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.ao.quantization.fx._decomposed", None)
+    with pytest.raises(EnvironmentFault, match=r"the installed PyTorch lacks its operators .*; install") as refusal:
+        resolve(quantised, folder=tmp_path)
     assert "\n" not in str(refusal.value)
 
 

@@ -70,10 +70,6 @@ def test_modules_that_pytorch_quantised_run_in_integers(cases: Any, relax: Toolc
     if "torch" not in installed_frameworks(relax):
         pytest.skip("needs: passsearch toolchain install relax --with torch")
     results = {case.pop("case"): case for case in cases("torch_quantized_cases.py")}
-    refusals = results.pop("refusals")
-    assert not refusals["right"] and refusals["scale of 0"].endswith("has a scale that is no positive number")
-    assert refusals["zero point"].endswith("has a zero point that int8 does not have")
-    assert refusals["half"].endswith("returns torch.float16; float32 is supported")
     assert len(results) == 6
     # Half steps are rounded to either side, as PyTorch multiplies with the inverse of a scale.
     assert {name: case["steps"] for name, case in results.items() if case["steps"] > 1} == {}

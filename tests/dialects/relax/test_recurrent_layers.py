@@ -24,7 +24,7 @@ def test_layers_compute_what_pytorch_computes(cases: Any, relax: Toolchain) -> N
     if "torch" not in installed_frameworks(relax):
         pytest.skip("needs: passsearch toolchain install relax --with torch")
     results = {case["case"]: case for case in cases("torch_recurrent_cases.py")}
-    assert len(results) == 28
+    assert len(results) == 29
     assert {name: each["error"] for name, each in results.items() if not each["error"] < 2e-6} == {}
     without = [name for name, each in results.items() if not each["loops"]]
     assert without == ["LSTM {'proj_size': 4} True", "LSTM {'proj_size': 4} False"]

@@ -74,41 +74,11 @@ def case(network: Network) -> dict[str, Any]:
     return {"steps": largest, "integer_sums": sums, "spread": spread}
 
 
-class Rounded(nn.Module):
-    """One rounding to steps of a scale and back."""
-
-    def __init__(self, scale: float, zero: int, **types: Any) -> None:
-        super().__init__()
-        self.scale, self.zero, self.types = scale, zero, types
-
-    def forward(self, x: Any) -> Any:
-        steps = quantized.quantize_per_tensor(x, self.scale, self.zero, *SIGNED)
-        return quantized.dequantize_per_tensor(steps, self.scale, self.zero, *SIGNED, **self.types)
-
-
-def refusal(module: nn.Module) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "network.pt2"
-        torch.export.save(torch.export.export(module.eval(), (torch.randn(4),)), path)
-        try:
-            read(ModelSource(path=path, format="exported", inputs={"x": TensorType((4,), "float32")}))
-        except ValueError as error:
-            return str(error)
-    return ""
-
-
 def main() -> None:
     for name, kind in (("unsigned", UNSIGNED), ("narrow", NARROW), ("signed", SIGNED)):
         for groups in (1, 16):
             torch.manual_seed(0)
             print(json.dumps({"case": f"{name}, {groups}", **case(Network(kind, groups).eval())}), flush=True)
-    refused = {
-        "right": Rounded(0.1, -3),
-        "scale of 0": Rounded(0.0, 0),
-        "zero point": Rounded(0.1, 300),
-        "half": Rounded(0.1, 0, out_dtype=torch.float16),
-    }
-    print(json.dumps({"case": "refusals", **{name: refusal(module) for name, module in refused.items()}}), flush=True)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,16 @@ def run(layers: Layers, inputs: Sequence[Any]) -> dict[str, Any]:
     return {"loops": len(recurrences(module)), "error": error}
 
 
+def of_buffers(layers: Layers) -> Layers:
+    """Make buffers that are not persistent of the weights."""
+    own = layers.layers
+    for name, weight in list(own.named_parameters()):
+        delattr(own, name)
+        own.register_buffer(name, weight.detach(), persistent=False)
+        setattr(own, name, weight.detach())  # the layer notes its weights in a list only so
+    return layers
+
+
 def main() -> None:
     for kind, settings in cases():
         for has_state in (True, False):
@@ -83,6 +93,8 @@ def main() -> None:
             sizes = [layers.layers.proj_size or HIDDEN, HIDDEN][: 2 if kind == "LSTM" else 1]
             states = [torch.randn(count, BATCH, size) for size in sizes if has_state]
             print(json.dumps({"case": f"{kind} {settings} {has_state}", **run(layers, [x, *states])}), flush=True)
+    result = run(of_buffers(Layers("GRU").eval()), [torch.randn(STEPS, BATCH, WIDTH)])
+    print(json.dumps({"case": "GRU of buffers", **result}), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,20 +31,37 @@ def _convert(node: Any, importer: Any, *, arrays: Mapping[str, Any]) -> Any:
     axis = rest.pop(0) if "per_channel" in str(node.target) else 0
     low, high, kind = rest[:3]
     dtype = str(kind).removeprefix("torch.")
-    limits, steps, offsets = torch.iinfo(kind), _array(scales, arrays), _array(zeros, arrays)
-    if not (np.isfinite(steps) & (steps > 0)).all():
-        raise ValueError(f"{node.name} has a scale that is no positive number")
-    if not ((limits.min <= offsets) & (offsets <= limits.max)).all():
-        raise ValueError(f"{node.name} has a zero point that {dtype} does not have")
-    if node.kwargs.get("out_dtype") not in (None, torch.float32):
-        raise ValueError(f"{node.name} returns {node.kwargs['out_dtype']}; float32 is supported")
+    if kind.is_floating_point:
+        raise _refusal(node, f"{dtype} is not supported; quantise to integers")
+    limits = torch.iinfo(kind)
+    scale = _array(node, scales, arrays).astype("float32")
+    zero = np.zeros(scale.shape) if zeros is None else _array(node, zeros, arrays)
+    if (wrong := scale[~(np.isfinite(scale) & (scale > 0))]).size:
+        raise _refusal(node, f"the scale {wrong[0]:g} is not supported; quantise with positive numbers")
+    if (wrong := zero[(zero < limits.min) | (zero > limits.max) | (zero != np.rint(zero))]).size:
+        allowed = f"use integers from {limits.min} to {limits.max}"
+        raise _refusal(node, f"the zero point {wrong[0]:g} is no {dtype}; {allowed}")
     # TVM takes constants of the quantised type; in PyTorch they are Python's numbers, or vectors of int64.
-    scale, zero = relax.const(steps.astype("float32"), "float32"), relax.const(offsets.astype(dtype), dtype)
+    constants = relax.const(scale, "float32"), relax.const(zero.astype(dtype), dtype)
     if str(node.target).startswith("quantized_decomposed.dequantize"):
-        return bb.emit(op.dequantize(data, scale, zero, axis=axis, out_dtype="float32"))
-    result = bb.emit(op.quantize(data, scale, zero, axis=axis, out_dtype=dtype))
+        result = bb.emit(op.dequantize(data, *constants, axis=axis, out_dtype="float32"))
+        out_dtype = str(node.kwargs.get("out_dtype") or "float32").removeprefix("torch.")
+        return result if out_dtype == "float32" else bb.emit(op.astype(result, out_dtype))
+    result = bb.emit(op.quantize(data, *constants, axis=axis, out_dtype=dtype))
     return result if (low, high) == (limits.min, limits.max) else bb.emit(op.clip(result, low, high))
 
 
-def _array(value: Any, arrays: Mapping[str, Any]) -> Any:
-    return arrays[value.name].detach().cpu().numpy() if hasattr(value, "name") else np.asarray(value)
+def _array(node: Any, value: Any, arrays: Mapping[str, Any]) -> Any:
+    """Return an argument of a node as an array of numpy, whether it is a number or a tensor of the program."""
+    if not hasattr(value, "name"):
+        return np.asarray(value)
+    while str(value.target) == "aten.clone.default":  # PyTorch copies the tensors that a module's code makes
+        value = value.args[0]
+    if value.name not in arrays:
+        raise _refusal(node, f"`{value.name}`, which it takes, is known at run time only; make it a buffer")
+    return arrays[value.name].detach().cpu().double().numpy()
+
+
+def _refusal(node: Any, reason: str) -> NotImplementedError:
+    operator = str(node.target).split(".")[1]
+    return NotImplementedError(f"Operator {operator} `{node.name}`: {reason}")
