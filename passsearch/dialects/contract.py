@@ -195,13 +195,6 @@ class Executable(Protocol):
         """Return copies of the inputs as they are in memory after the last run; those that the runtime can show."""
         return {}
 
-    def moved(self, seed: int) -> "Executable | None":
-        """Return the network with its float constants moved by one rounding; ``None`` if it rounds none to integers.
-
-        Only a network's own framework can do so.
-        """
-        return None
-
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them."""
 
@@ -252,6 +245,10 @@ class SourceNetwork(Executable):
 
     runtime: str
     output_names: Sequence[str] = ()
+
+    def moved(self, seed: int) -> "SourceNetwork | None":
+        """Return the network with its float constants moved by one rounding; ``None`` if it rounds none to integers."""
+        return None
 
     def run_repeatedly(self, number: int) -> None:
         """Raise: a source is the reference of values, and is never timed."""

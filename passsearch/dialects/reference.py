@@ -87,7 +87,7 @@ def make_reference(
         inputs: The network's inputs.
         cases: The cases, the most important ones first.
         total_s: Seconds after which the remaining cases are left out, and as many for the movements.
-        moved: Returns the network with its constants moved; see ``Executable.moved``.
+        moved: Returns the network with its constants moved; see ``SourceNetwork.moved``.
     """
     outputs: dict[str, Array] = {}
     seconds: list[float] = []

@@ -438,7 +438,7 @@ def used_share(found: VerifyFact, allowance: Allowance) -> float:
     """
     limit, least = allowance.limit, allowance.mean_limit
     by_case = allowance.judged(found).items()
-    shares = [deviation / allowance.allowed(found, case) for case, deviation in by_case]
+    shares = [deviation / found.allowed(case, limit, step=allowance.step) for case, deviation in by_case]
     mean = allowance.mean_allowed(found)
     of_slices = max(limit, min(SLICE_FACTOR * limit, MOST_OF_SLICE))
     finer = (found.factor / least, found.mean / mean, found.slice_share / of_slices, found.scaled_share / limit)

@@ -26,7 +26,7 @@ from passsearch.dialects.comparison import (
     slice_deviation,
     slice_magnitudes,
 )
-from passsearch.dialects.contract import Array, Executable
+from passsearch.dialects.contract import Array, Executable, SourceNetwork
 from passsearch.dialects.reference import (
     CHANGE,
     MEAN,
@@ -233,7 +233,7 @@ def _begin_reference(
         return found
 
     def moved(seed: int) -> RunNetwork | None:
-        network = executable.moved(seed)
+        network = executable.moved(seed) if isinstance(executable, SourceNetwork) else None
         return None if network is None else network.run
 
     made = make_reference(run, inputs, cases=cases, total_s=total_s, moved=moved)
