@@ -148,4 +148,5 @@ def test_attention_builds_for_vectors_of_which_a_whole_one_has_no_keys(relax: To
     target = "llvm -mcpu=x86-64-v4"
     with passsearch.session(tmp_path / "attention.onnx", toolchain=relax.name, target=target) as evaluator:
         built = evaluator.build_candidate(named_candidate(evaluator.session, "schedule-cpu"))
-    assert isinstance(built, Built), built
+    # A processor without such vectors builds it, and cannot run it.
+    assert isinstance(built, Built) or built.stage == "measure", built
