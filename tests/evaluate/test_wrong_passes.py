@@ -121,7 +121,7 @@ def deep_quantised() -> onnx.ModelProto:
         ]
         value = f"r{place}"
     nodes[-1].output[0] = "y"
-    return network(nodes, (TensorProto.FLOAT, [64, width]), (TensorProto.FLOAT, [64, width]), **weights)
+    return network(nodes, (TensorProto.FLOAT, [width, width]), (TensorProto.FLOAT, [width, width]), **weights)
 
 
 def half_layers() -> onnx.ModelProto:
